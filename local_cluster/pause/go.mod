@@ -1,0 +1,3 @@
+module enginery.io/local-cluster/pause
+
+go 1.26.0
