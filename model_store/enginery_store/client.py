@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import boto3
+from boto3.exceptions import Boto3Error, S3UploadFailedError
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import (
@@ -29,6 +30,7 @@ from botocore.exceptions import (
 from botocore.exceptions import (
     ConnectionError as BotoConnectionError,
 )
+from s3transfer.exceptions import S3DownloadFailedError
 
 from enginery_store.errors import (
     BucketMissingError,
@@ -170,6 +172,11 @@ class StoreClient:
             raise
         return ListedObject(location.key.rsplit("/", 1)[-1], head["ContentLength"], head["ETag"])
 
+    def is_object(self, location: Location) -> bool:
+        """Whether an object has exactly this key."""
+        with self._converted(location):
+            return bool(location.key) and not location.key.endswith("/") and self._head(location) is not None
+
     def read(self, location: Location) -> bytes:
         """The bytes of a small object (at most DOCUMENT_LIMIT_BYTES)."""
         with self._converted(location):
@@ -275,6 +282,15 @@ class StoreClient:
             ) from None
         except ssl.SSLError as error:
             raise StoreTLSError(f"TLS with {self._where} failed: {_first_line(error)}") from None
+        except S3UploadFailedError as error:
+            cause = error.__context__  # the SDK puts the answer's error into words; the answer itself says more
+            if isinstance(cause, ClientError):
+                raise self._from_answer(cause, location) from None
+            raise StoreUnavailableError(f"{self._where} took no upload: {_first_line(error)}") from None
+        except S3DownloadFailedError:
+            raise StoreUnavailableError(f"{location} was replaced while it was read") from None
+        except Boto3Error as error:
+            raise StoreUnavailableError(f"the connection to {self._where} broke: {_first_line(error)}") from None
         except (BotoConnectionError, HTTPClientError, BotoCoreError, OSError) as error:
             if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
                 raise

@@ -164,6 +164,9 @@ class EngineManifest(Document):
     backend: Literal["TensorRT", "TensorRTRTX", "ONNXRuntime"]
     backend_version: str
     file: StoredFile
+    """The engine itself. Its name differs between builds of one key, so that they never overwrite each other."""
+    extra_files: list[StoredFile] = Field(default_factory=list)
+    """Files that the engine refers to by name (weights above one protobuf's limit); they belong beside it."""
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
     profiles: list[ShapeProfile]

@@ -1,0 +1,42 @@
+"""Is every operator one that ONNX defines? Operators of other domains are decided by ONNX Runtime, in `trial`."""
+
+from functools import cache
+
+import onnx
+from enginery_store.errors import FinalError
+from enginery_store.reasons import Reason
+
+from enginery_builder.onnx_files import DEFAULT_DOMAINS, every_graph
+from enginery_builder.wording import quoted
+
+_DEFINED_DOMAINS = frozenset({"", "ai.onnx.ml"})
+"""Domains whose operators the onnx package lists."""
+
+
+def require_known(model: onnx.ModelProto) -> None:
+    """Raises FinalError (UnsupportedOperator) that names operator, domain and node."""
+    imports = {_domain(entry.domain): entry.version for entry in model.opset_import}
+    functions = {(_domain(function.domain), function.name) for function in model.functions}
+    for graph in every_graph(model):
+        for node in graph.node:
+            domain = _domain(node.domain)
+            if domain not in _DEFINED_DOMAINS or (domain, node.op_type) in functions:
+                continue
+            if not _defined(node.op_type, imports.get(domain, 1), domain):
+                raise FinalError(
+                    f"operator {quoted(node.op_type)} of domain {domain or 'ai.onnx'} (node {quoted(node.name)}) does"
+                    f" not exist in opset {imports.get(domain, 1)}; use a standard operator, or export again",
+                    reason=Reason.UNSUPPORTED_OPERATOR,
+                )
+
+
+@cache
+def _defined(operator: str, opset: int, domain: str) -> bool:
+    try:
+        return not onnx.defs.get_schema(operator, opset, domain).deprecated
+    except onnx.defs.SchemaError:
+        return False
+
+
+def _domain(name: str) -> str:
+    return "" if name in DEFAULT_DOMAINS else name

@@ -1,0 +1,169 @@
+"""Reads evaluation data: .npz files, one array per input by name, optionally `labels`. Called by `measure.accuracy`.
+
+Arrays count their samples in the first dimension. Where the model's inputs have a free first dimension, those inputs
+are cut into batches and the others go into every run as they are; where all inputs share one fixed first dimension,
+a run takes that many samples; otherwise a file is one sample and its arrays have the inputs' own
+shapes. Files come from tenants: headers are judged before memory is allocated, and nothing is ever unpickled.
+"""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from enginery_store.errors import FinalError
+from enginery_store.manifest import ShapeProfile, TensorSpec
+from enginery_store.reasons import Reason
+
+from enginery_builder.artifacts import FetchedFiles
+from enginery_builder.backend import NUMPY_TYPES, Array, Tensors, leading_is_free
+from enginery_builder.shapes import batch_of, profile_shapes
+from enginery_builder.wording import library_text, listed, quoted
+
+LABELS = "labels"
+"""Array with the right class of each sample; an input of that name is an input."""
+
+FILE_LIMIT_BYTES = 2 * 1024**3
+"""Unpacked size of one .npz file; more belongs into several files."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One run's worth of data."""
+
+    feeds: Tensors
+    labels: Array | None
+    samples: int
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """How arrays become runs."""
+
+    inputs: frozenset[str]
+    """Inputs whose first dimension counts samples; none: a file is one sample."""
+    size: int
+    exact: bool
+    """Whether a run takes exactly `size` samples."""
+
+
+def batches(
+    data: FetchedFiles, inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], wanted: int, default_batch: int
+) -> Iterator[Batch]:
+    """The first `wanted` samples, in the order of the file names. Raises FinalError (EvaluationDataInvalid)."""
+    cut = _cut(inputs, profiles, default_batch)
+    found = 0
+    for name in sorted(data.files):
+        arrays = _read(data.folder / name, name)
+        total = _samples(name, arrays, inputs, cut)
+        for start in range(0, total, cut.size):
+            if found >= wanted:
+                return
+            samples = cut.size if cut.exact else min(cut.size, total - start, wanted - found)
+            yield _batch(arrays, inputs, cut, start, samples)
+            found += samples
+    if found < wanted:
+        raise _invalid(f"the files hold {found} samples, accuracyGate.samples asks for {wanted}; add data or lower it")
+
+
+def _cut(inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], default_batch: int) -> _Cut:
+    free = frozenset(spec.name for spec in inputs if leading_is_free(spec))
+    if free:
+        size = batch_of(inputs, profile_shapes(inputs, profiles[0], "opt")) if profiles else default_batch
+        return _Cut(free, size, exact=False)
+    leading = {spec.shape[0] if spec.shape else None for spec in inputs}
+    fixed = leading.pop() if len(leading) == 1 else None
+    if fixed is None:
+        return _Cut(frozenset(), 1, exact=True)
+    return _Cut(frozenset(spec.name for spec in inputs), fixed, exact=True)
+
+
+def _batch(arrays: dict[str, Array], inputs: Sequence[TensorSpec], cut: _Cut, start: int, samples: int) -> Batch:
+    feeds = {
+        spec.name: arrays[spec.name][start : start + samples] if spec.name in cut.inputs else arrays[spec.name]
+        for spec in inputs
+    }
+    labels = arrays.get(LABELS) if LABELS not in feeds else None
+    return Batch(feeds, None if labels is None else labels.reshape(-1)[start : start + samples], samples)
+
+
+def _samples(name: str, arrays: dict[str, Array], inputs: Sequence[TensorSpec], cut: _Cut) -> int:
+    """Samples in a file whose arrays all fit."""
+    known = {spec.name for spec in inputs}
+    missing, unknown = sorted(known - arrays.keys()), sorted(arrays.keys() - known - {LABELS})
+    if missing or unknown:
+        what = f"no array for input {listed(missing)}" if missing else f"array {listed(unknown)}, which is no input"
+        raise _invalid(f"{quoted(name)} has {what}; the model's inputs are {listed(sorted(known))}")
+    counts = {_count(name, arrays[spec.name], spec, cut) for spec in inputs} - {None}
+    if len(counts) > 1:
+        raise _invalid(f"{quoted(name)}: its arrays hold different numbers of samples ({listed(map(str, counts))})")
+    total = counts.pop() if counts else 1
+    if total is None or (cut.exact and total % cut.size):
+        raise _invalid(f"{quoted(name)} has {total} samples; the model takes exactly {cut.size} at a time")
+    if LABELS in arrays and LABELS not in known:
+        _require_labels(name, arrays[LABELS], total)
+    return total
+
+
+def _count(name: str, array: Array, spec: TensorSpec, cut: _Cut) -> int | None:
+    """Samples that this array holds; None for one that goes into every run."""
+    where = f"{quoted(name)}: array {quoted(spec.name)}"
+    kind = NUMPY_TYPES.get(spec.datatype)
+    if kind is None or (array.dtype != kind and not (kind.kind == "O" and array.dtype.kind in "SU")):
+        raise _invalid(f"{where} is of type {array.dtype}; the input takes {kind or spec.datatype} ({spec.datatype})")
+    counted = spec.name in cut.inputs
+    wanted = [-1, *spec.shape[1:]] if counted else spec.shape
+    if array.ndim != len(wanted) or any(
+        size not in {-1, found} for size, found in zip(wanted, array.shape, strict=True)
+    ):
+        pattern = ", ".join("N" if size == -1 else str(size) for size in wanted)
+        raise _invalid(f"{where} has shape {list(array.shape)}; the input takes [{pattern}]")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise _invalid(f"{where} holds NaN or infinity; clean the data")
+    return array.shape[0] if counted else None
+
+
+def _require_labels(name: str, labels: Array, samples: int) -> None:
+    if labels.dtype.kind not in "iu" or labels.size != samples or labels.ndim > 2:  # noqa: PLR2004 - [n] or [n, 1]
+        raise _invalid(
+            f"{quoted(name)}: labels are {labels.dtype} of shape {list(labels.shape)}; write one integer for each"
+            f" of the {samples} samples"
+        )
+
+
+def _read(path: Path, name: str) -> dict[str, Array]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            if sum(info.file_size for info in members) > FILE_LIMIT_BYTES:
+                raise _invalid(f"{quoted(name)} unpacks to more than {FILE_LIMIT_BYTES} bytes; split it")
+            arrays = {info.filename.removesuffix(".npy"): _array(archive, info) for info in members}
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise _invalid(f"{quoted(name)} is not an .npz file of plain arrays ({library_text(error, 120)})") from None
+    return {key: _as_text(array) for key, array in arrays.items()}
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    """One array, if its header promises no more than the archive holds. Raises ValueError."""
+    with archive.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if dtype.hasobject:
+            raise ValueError(f"{info.filename} holds Python objects")
+        if math.prod(shape) * dtype.itemsize != info.file_size - file.tell():
+            raise ValueError(f"{info.filename} is cut off")
+    with archive.open(info) as file:
+        array: Array = np.lib.format.read_array(file, allow_pickle=False)
+        return array
+
+
+def _as_text(array: Array) -> Array:
+    return array.astype(object) if array.dtype.kind in "SU" else array
+
+
+def _invalid(text: str) -> FinalError:
+    return FinalError(f"evaluation data: {text}", reason=Reason.EVALUATION_DATA_INVALID)

@@ -1,0 +1,105 @@
+"""Writes to the model store what was made, so that what is there is whole. Called by `prepare` and `build`."""
+
+import logging
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from enginery_store.identity import prepared_key
+from enginery_store.layout import SOURCE_NAME, engine_folder, prepared_folder
+from enginery_store.manifest import EngineManifest, PreparedManifest
+from enginery_store.requests import BuildRequest, PrepareRequest
+
+from enginery_builder.artifacts import CompiledEngine, ConvertedModel, FetchedFiles, FetchedModel, Measured
+from enginery_builder.publish.commit import commit, is_complete, upload
+from enginery_builder.publish.outcomes import final_failures_recorded, record_success, recorded_success
+from enginery_builder.stores import Stores
+
+__all__ = [
+    "final_failures_recorded",
+    "key_of_prepared",
+    "publish_engine",
+    "publish_prepared",
+    "published_engine",
+    "record_success",
+    "recorded_success",
+]
+
+LOG = logging.getLogger(__name__)
+
+
+def published_engine(stores: Stores, key: str) -> bool:
+    """Whether this engine is complete in the store."""
+    return is_complete(stores.store, engine_folder(stores.prefix, key))
+
+
+def key_of_prepared(request: PrepareRequest, source: FetchedFiles, precision: str) -> str:
+    """Key of what this source becomes at this precision."""
+    return prepared_key(
+        source_digest=source.digest,
+        source_format=request.source.format,
+        precision={"type": precision},
+        task=request.source.task,
+    )
+
+
+def publish_prepared(
+    stores: Stores, key: str, request: PrepareRequest, source: FetchedFiles, model: ConvertedModel
+) -> None:
+    """Store a prepared model under `key`; nothing when it is there already. Raises store errors."""
+    place = prepared_folder(stores.prefix, key)
+    if is_complete(stores.store, place):
+        LOG.info("prepared model is in the store already", extra={"prepared": key})
+        return
+    manifest = PreparedManifest(
+        key=key,
+        source_digest=source.digest,
+        source_size_bytes=source.size_bytes,
+        source_format=request.source.format,
+        precision=model.precision,
+        inputs=list(model.checked.inputs),
+        outputs=list(model.checked.outputs),
+        files=upload(stores.store, place, model.files),
+        opset=model.checked.opset,
+        tool_versions={name: version(name) for name in ("enginery", "onnx", "onnxruntime")},
+        created_at=datetime.now(UTC),
+    )
+    stores.store.write(place / SOURCE_NAME, manifest.to_json())
+    commit(stores, place, manifest.to_json())
+    LOG.info("prepared model published", extra={"prepared": key})
+
+
+def publish_engine(
+    stores: Stores, request: BuildRequest, model: FetchedModel, engine: CompiledEngine, measured: Measured
+) -> bool:
+    """Store an engine under the request's key; False when another builder of the same key was first."""
+    place = engine_folder(stores.prefix, request.key)
+    files = upload(stores.store, place, engine.files)
+    manifest = EngineManifest(
+        key=request.key,
+        prepared_key=request.prepared_key,
+        source_digest=model.manifest.source_digest,
+        target=request.target,
+        backend=request.backend,
+        backend_version=request.backend_version,
+        file=files[0],
+        extra_files=files[1:],
+        inputs=model.manifest.inputs,
+        outputs=model.manifest.outputs,
+        profiles=request.profiles,
+        options=request.options,
+        precision_requested=request.precision.type,
+        precision_effective=model.manifest.precision,
+        accuracy=measured.accuracy,
+        latency=list(measured.latency),
+        device=measured.device,
+        device_memory_bytes=measured.memory_bytes,
+        build_seconds=engine.build_seconds,
+        builder_version=version("enginery"),
+        created_at=datetime.now(UTC),
+    )
+    won = commit(stores, place, manifest.to_json())
+    if not won:
+        for file in files:
+            stores.store.delete(place / file.name)
+    LOG.info("engine published", extra={"engine": request.key, "first": won})
+    return won

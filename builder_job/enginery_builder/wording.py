@@ -1,0 +1,43 @@
+"""How the builder quotes what others wrote. Called wherever a message names a tensor, node, file or library.
+
+Names come from uploaded files: they may be long, or hold control characters, and messages end in conditions that
+people read. So they are cut and escaped here, once.
+"""
+
+import re
+from collections.abc import Iterable
+
+MESSAGE_LIMIT = 900
+"""Characters of a message: conditions hold 1024, and the operator adds what happens next."""
+
+_NAME_LIMIT = 80
+_LIST_LIMIT = 8
+
+
+def quoted(name: str) -> str:
+    """The name, escaped and cut in its middle, so that its end (often the part that differs) stays readable."""
+    plain = name.encode("unicode_escape").decode("ascii") if not name.isprintable() else name
+    half = _NAME_LIMIT // 2
+    return plain if len(plain) <= _NAME_LIMIT else f"{plain[: half - 2]}...{plain[-half + 1 :]}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    every = list(names)
+    text = ", ".join(quoted(name) for name in every[:_LIST_LIMIT])
+    return text if len(every) <= _LIST_LIMIT else f"{text} and {len(every) - _LIST_LIMIT} more"
+
+
+def library_text(error: BaseException, limit: int = 400) -> str:
+    """What a library said, on one line, without our paths, its source files and its C++ signatures."""
+    text = re.sub(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", str(error))
+    text = re.sub(r"Load model from \S+ failed:", "", text)
+    text = re.sub(r"/onnxruntime_src/\S+ .*?\)(?: const)? (?=[A-Z])", "", text)
+    text = re.sub(r"(?<![\w:/])/(?:[\w.+@-]+/)+", "", text)
+    text = " ".join(text.split())
+    return text[:limit] if text else type(error).__name__
+
+
+def bounded(message: str) -> str:
+    """The message within MESSAGE_LIMIT."""
+    return message if len(message) <= MESSAGE_LIMIT else f"{message[: MESSAGE_LIMIT - 3]}..."
