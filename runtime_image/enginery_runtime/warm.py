@@ -1,0 +1,54 @@
+"""Runs the engine before anybody else does. Last step of `startup`: only an engine that answered may turn ready."""
+
+import numpy as np
+from enginery_store.manifest import EngineManifest, TensorSpec
+
+from enginery_runtime.backend import Backend
+from enginery_runtime.datatypes import DTYPES, Array
+from enginery_runtime.errors import EngineLoadError
+from enginery_runtime.infer import ModelShape
+
+
+def warm(backend: Backend, manifest: EngineManifest, shape: ModelShape, runs: int) -> dict[str, Array]:
+    """Run every profile, then the largest batch; returns an input that was answered.
+
+    At least one run, whatever the spec says. Raises EngineLoadError when a run fails, or when a batch does not come
+    back with as many rows as went in (then requests must not be merged).
+    """
+    smallest = _input(manifest, {}, rows=1)
+    profiles = [_input(manifest, {entry.name: entry.opt for entry in profile.inputs}) for profile in manifest.profiles]
+    known_good = profiles[0] if profiles else smallest
+    try:
+        for index in range(max(1, runs)):
+            backend.infer(profiles[index % len(profiles)] if profiles else smallest)
+        if shape.batches:
+            base = {name: list(array.shape) for name, array in known_good.items()}
+            _require_rows(backend.infer(_input(manifest, base, rows=shape.max_rows)), shape.max_rows)
+    except EngineLoadError:
+        raise
+    except Exception as error:
+        raise EngineLoadError(f"the warm-up inference failed: {error}") from error
+    return known_good
+
+
+def _input(manifest: EngineManifest, sizes: dict[str, list[int]], rows: int | None = None) -> dict[str, Array]:
+    return {spec.name: _zeros(spec, sizes.get(spec.name, spec.shape), rows) for spec in manifest.inputs}
+
+
+def _zeros(spec: TensorSpec, sizes: list[int], rows: int | None) -> Array:
+    """Zeros are valid for every datatype, as indices and as lengths too; a free size without a profile is 1."""
+    shape = [max(1, size) for size in sizes]
+    if rows is not None and spec.shape and spec.shape[0] == -1:
+        shape[0] = rows
+    if spec.datatype == "BYTES":
+        return np.full(shape, b"", np.object_)
+    return np.zeros(shape, DTYPES[spec.datatype])
+
+
+def _require_rows(outputs: dict[str, Array], rows: int) -> None:
+    for name, array in outputs.items():
+        if array.ndim == 0 or array.shape[0] != rows:
+            raise EngineLoadError(
+                f"output {name!r} has shape {list(array.shape)} for a batch of {rows}: this model cannot be batched;"
+                " set batching.maxBatchSize to 1"
+            )
