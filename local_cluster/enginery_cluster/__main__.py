@@ -44,6 +44,12 @@ def _down(arguments: argparse.Namespace) -> None:
             sys.exit("\n".join(found))
 
 
+def _images(arguments: argparse.Namespace) -> None:
+    from enginery_cluster import images
+
+    images.images(arguments.name)
+
+
 def _device_plugin(arguments: argparse.Namespace) -> None:
     from enginery_cluster import device_plugin
 
@@ -64,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     removal = command("down", _down, "end the cluster and remove everything of it")
     removal.add_argument("--all", action="store_true", help="every cluster of this checkout")
     removal.add_argument("--verify", action="store_true", help="remove nothing, fail if anything is left")
+    command("images", _images, "build the three programs' images and load them into the cluster")
     plugin = command("device-plugin", _device_plugin, "the fake device plugin (runs on the node)")
     plugin.add_argument("file", type=Path, help="what it advertises: devices.json of the state folder")
     return parser

@@ -1,0 +1,160 @@
+"""`images`: build the three programs' images and bring them into a cluster. Called by the command.
+
+An image's tag is a digest of everything it is built from, so an unchanged program is neither built nor imported again.
+"""
+
+import dataclasses
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from enginery_cluster import base_image, node_process, wheelhouse
+from enginery_cluster.places import CHECKOUT, Places, cache_folder
+from enginery_cluster.state import Cluster, Images
+from enginery_cluster.steps import Steps
+
+KEPT = 2
+"""Archives of one program, bases and wheelhouses that stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One of our programs: the name of its image and of its extra, and its folder."""
+
+    name: str
+    folder: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Files and folders that end up in the image, as the Dockerfile copies them."""
+        shared = ("pyproject.toml", "requirements.lock", "local_cluster/dependencies.py", "model_store")
+        return (*shared, self.folder)
+
+
+PROGRAMS = (Program("operator", "operator"), Program("builder", "builder_job"), Program("runtime", "runtime_image"))
+"""What `make images` builds."""
+
+
+def images(name: str) -> None:
+    """Build what changed, load what the cluster lacks, and note the tags in cluster.json."""
+    cluster = Cluster.load(name)
+    tags = {program.name: tag_of(program) for program in PROGRAMS}
+    if cluster.provider == "existing":
+        return  # the user's cluster pulls from the user's registry: tags come from the environment
+    steps = Steps("images", len(PROGRAMS) * 2)
+    for program in PROGRAMS:
+        archive = _archive(tags[program.name])
+        if archive.exists():
+            steps.skip(f"{program.name}: built before")
+        else:
+            _build(program, tags[program.name], archive, steps)
+        _load(cluster, tags[program.name], archive, steps)
+    _prune(set(tags.values()))
+    dataclasses.replace(cluster, images=Images(**tags)).save()
+
+
+def tag_of(program: Program) -> str:
+    """localhost/enginery/<name>:<digest of the base and of every file that goes in>."""
+    digest = hashlib.sha256(base_image.digest().encode())
+    for entry in program.inputs:
+        for path in _files(CHECKOUT / entry):
+            digest.update(f"{path.relative_to(CHECKOUT)}\0".encode() + path.read_bytes())
+    return f"localhost/enginery/{program.name}:{digest.hexdigest()[:12]}"
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+
+
+def _archive(tag: str) -> Path:
+    name, _, digest = tag.rpartition("/")[2].partition(":")
+    return cache_folder("images") / f"{name}-{digest}.tar"
+
+
+def _build(program: Program, tag: str, archive: Path, steps: Steps) -> None:
+    with steps.step(f"building {program.name} (the first time about a minute, afterwards seconds)"):
+        _ensure_base()
+        if not wheelhouse.is_complete():
+            wheelhouse.fetch()
+        command = ["bud", "--isolation=chroot", "--layers", "--tag", tag, "--file", f"{program.folder}/Dockerfile"]
+        arguments = {"BASE": _base_tag(), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
+        command += [f"--build-arg={key}={value}" for key, value in arguments.items()]
+        _buildah(*command, "--pull-never", f"--volume={wheelhouse.folder()}:/wheels:ro", str(CHECKOUT))
+        new = archive.with_suffix(".new.tar")
+        new.unlink(missing_ok=True)
+        _buildah("push", "--disable-compression", tag, f"oci-archive:{new}:{tag}")
+        new.replace(archive)
+
+
+def _base_tag() -> str:
+    return f"localhost/enginery/base:{base_image.digest()}"
+
+
+def _ensure_base() -> None:
+    """The base as an image in buildah's storage, which is in the cache too."""
+    if _buildah("images", "--quiet", _base_tag(), check=False):
+        return
+    if not base_image.archive().exists():
+        base_image.make()
+    container = _buildah("from", "scratch")
+    _buildah("add", "--quiet", container, str(base_image.archive()), "/")
+    _buildah("config", "--env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", container)
+    _buildah("commit", "--quiet", "--rm", container, _base_tag())
+
+
+def _buildah(*arguments: str, check: bool = True) -> str:
+    """Runs buildah on storage of our own, so that the machine's containers and images stay out of it."""
+    root = cache_folder("buildah")
+    storage = [f"--root={root}/storage", f"--runroot={root}/run", f"--storage-driver={_storage_driver(root)}"]
+    done = subprocess.run(["buildah", *storage, *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise RuntimeError(f"buildah {arguments[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _storage_driver(folder: Path) -> str:
+    """overlay, unless the cache lies on an overlay itself (a CI container)."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=False)
+    return "vfs" if "overlay" in kind.stdout else "overlay"
+
+
+def _load(cluster: Cluster, tag: str, archive: Path, steps: Steps) -> None:
+    if cluster.provider == "kind":
+        from enginery_cluster import kind
+
+        with steps.step(f"loading {tag} into kind"):
+            kind.load(cluster, archive)
+        return
+    places = Places(cluster.name)
+    listed = node_process.ctr(places, "images", "list", "--quiet", f"name=={tag}")
+    if subprocess.run(listed, capture_output=True, text=True, check=False).stdout.strip():
+        steps.skip(f"{tag}: in the cluster")
+        return
+    with steps.step(f"loading {tag}"):
+        command = node_process.ctr(places, "images", "import", str(archive))
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"ctr could not import {tag}:\n{done.stderr[-3000:]}")
+
+
+def _prune(tags: set[str]) -> None:
+    """Keep the newest few of each kind; the buildah storage forgets what no tag holds."""
+    newest: Callable[[Path], float] = lambda path: path.stat().st_mtime  # noqa: E731
+    groups = [sorted(cache_folder("images").glob(f"{program.name}-*.tar"), key=newest) for program in PROGRAMS]
+    groups += [sorted(cache_folder(kind).iterdir(), key=newest) for kind in ("base", "wheels")]
+    for old in (path for group in groups for path in group[:-KEPT]):
+        if old.is_dir():
+            shutil.rmtree(old)
+        else:
+            old.unlink()
+    stored = json.loads(_buildah("images", "--json") or "[]")
+    keep = {_base_tag(), *tags}
+    for image in stored:
+        if not keep & set(image.get("names") or ()):
+            _buildah("rmi", image["id"], check=False)
