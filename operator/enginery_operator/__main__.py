@@ -1,0 +1,129 @@
+"""Composition root: settings -> Context -> Lease -> kopf.operator, the workers and the health server, until a signal.
+
+`python -m enginery_operator`; exit code 0 after a signal, 1 when the Lease was lost or something of ours ended.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+
+import kopf
+from enginery_store import log
+
+from enginery_operator import handlers, metrics
+from enginery_operator import settings as settings_module
+from enginery_operator.cache import Cache
+from enginery_operator.cluster import Cluster
+from enginery_operator.reconcile import Context, reconcile
+from enginery_operator.settings import Settings
+from enginery_operator.stored import ModelStore
+from enginery_operator.workqueue import WorkQueue
+
+_log = logging.getLogger("enginery_operator")
+
+CRD_NAMES = ("inferencemodels.enginery.io", "tenants.enginery.io")
+"""What must be installed before the first watch."""
+
+SILENT_SECONDS = 900
+"""Nodes report far more often than this; a process to whose watches nothing comes is not alive."""
+
+SHUTDOWN_SECONDS = 10
+"""Time that passes in flight have after a signal."""
+
+
+async def run(settings: Settings) -> int:
+    """Run until a signal; returns the exit code."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    cluster = await Cluster.connect()
+    ctx = Context(settings, cluster, ModelStore(settings.store_credentials_folder), Cache())
+    queue = WorkQueue(lambda key: reconcile(key, ctx), settings.workers)
+    leading = asyncio.Event()
+    server = await metrics.serve(settings.http_port, lambda: _trouble(leading))
+    metrics.REGISTRY.register(metrics.ModelsByReason(lambda: ctx.cache.reasons() if ctx.cache.bound else {}))
+
+    async def work() -> None:
+        leading.set()
+        metrics.LEADER.set(1)
+        metrics.LAST_EVENT.set(time.time())
+        await _require_crds(cluster)
+        await _operate(ctx, queue, stop)
+
+    identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{os.getpid()}"
+    leader = asyncio.create_task(cluster.lead(settings.lease, settings.namespace, identity, work))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({leader, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if stop.is_set() and leading.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(leader, SHUTDOWN_SECONDS)
+    leader.cancel()
+    await asyncio.gather(leader, return_exceptions=True)
+    await server.cleanup()
+    await cluster.close()
+    if stop.is_set():
+        return 0
+    _log.error("the lease was lost or the operator ended by itself; ending, so that one replica acts")
+    return 1
+
+
+async def _operate(ctx: Context, queue: WorkQueue, stop: asyncio.Event) -> None:
+    """Kopf's watches and our workers, until a signal. Whichever ends first ends the other."""
+    registry = kopf.OperatorRegistry()
+    handlers.register(registry, ctx, queue)
+    kopf_settings = kopf.OperatorSettings()
+    handlers.configure(kopf_settings)
+    namespaces = list(ctx.settings.watch_namespaces)
+    watches = asyncio.create_task(
+        kopf.operator(
+            registry=registry,
+            settings=kopf_settings,
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            stop_flag=stop,
+        )
+    )
+    workers = asyncio.create_task(queue.run())
+    done, pending = await asyncio.wait({watches, workers}, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+async def _require_crds(cluster: Cluster) -> None:
+    """Say what is missing instead of watching nothing."""
+    for name in CRD_NAMES:
+        while await cluster.get("CustomResourceDefinition", "", name) is None:
+            _log.error("CRD is not installed; install the chart with crds.enabled=true", extra={"crd": name})
+            await asyncio.sleep(5)
+
+
+def _trouble(leading: asyncio.Event) -> str | None:
+    """What makes this process not alive: watches that deliver nothing while it acts."""
+    if not leading.is_set():
+        return None
+    silent = time.time() - metrics.LAST_EVENT._value.get()  # noqa: SLF001 - the gauge is ours
+    return f"no watch delivered anything for {silent:.0f} s" if silent > SILENT_SECONDS else None
+
+
+def main() -> int:
+    """Read settings, configure logging, run."""
+    log.configure("INFO")
+    settings = settings_module.load()
+    log.configure(settings.log_level)
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    logging.getLogger("kubernetes").setLevel(logging.WARNING)
+    return asyncio.run(run(settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

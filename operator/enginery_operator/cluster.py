@@ -1,0 +1,206 @@
+"""The only Kubernetes I/O of the operator besides kopf's watches: five verbs, and errors converted in one place.
+
+Called by `reconcile` and `__main__`. Objects are plain dicts. Writes are server-side apply under one field manager,
+so that what tenants and autoscalers own stays theirs; Jobs are immutable and therefore created once.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+from kubernetes.aio import client, config
+from kubernetes.aio.client.exceptions import ApiException
+from kubernetes.aio.leaderelection.electionconfig import Config as ElectionConfig
+from kubernetes.aio.leaderelection.leaderelection import LeaderElection
+from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
+
+from enginery_operator import metrics
+from enginery_operator.errors import (
+    ClusterError,
+    ClusterUnavailableError,
+    ConflictError,
+    GoneError,
+    RefusedError,
+)
+from enginery_operator.settings import Lease
+
+Object = dict[str, Any]
+
+FIELD_MANAGER = "enginery"
+"""Owner of every field the operator applies."""
+
+REQUEST_TIMEOUT_SECONDS = 15
+"""No call may hang a worker longer."""
+
+_PATHS = {
+    "InferenceModel": "/apis/enginery.io/v1alpha1/namespaces/{namespace}/inferencemodels",
+    "Tenant": "/apis/enginery.io/v1alpha1/tenants",
+    "Job": "/apis/batch/v1/namespaces/{namespace}/jobs",
+    "Deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "Service": "/api/v1/namespaces/{namespace}/services",
+    "Event": "/apis/events.k8s.io/v1/namespaces/{namespace}/events",
+    "Lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+}
+"""Where each kind we touch lives; the RBAC rules of the chart name the same kinds."""
+
+
+class Cluster:
+    """A connection to one API server."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = api
+
+    @classmethod
+    async def connect(cls) -> "Cluster":
+        """From inside a pod by its service account, from outside by KUBECONFIG."""
+        try:
+            config.load_incluster_config()
+        except config.ConfigException:
+            await config.load_kube_config()
+        return cls(client.ApiClient())
+
+    async def close(self) -> None:
+        """Give back connections."""
+        await self._api.close()
+
+    async def apply(self, wanted: Object) -> Object:
+        """Create or change an object to hold exactly the fields of `wanted`; others' fields stay."""
+        return await self._patch(wanted, "")
+
+    async def apply_status(self, wanted: Object) -> Object:
+        """The same for the status subresource. Raises GoneError when the object was deleted."""
+        return await self._patch(wanted, "/status")
+
+    async def create_once(self, wanted: Object) -> bool:
+        """Create an object under its own name; one that exists already is success. Returns whether it was created."""
+        try:
+            await self._call("POST", _collection(wanted), body=wanted, query=[("fieldManager", FIELD_MANAGER)])
+        except ConflictError:
+            return False
+        _count("create", wanted)
+        return True
+
+    async def patch(self, kind: str, namespace: str, name: str, change: Object) -> None:
+        """Merge-patch a few fields of an object that must exist."""
+        address = f"{_PATHS[kind].format(namespace=namespace)}/{name}"
+        await self._call("PATCH", address, body=change, content_type="application/merge-patch+json")
+        metrics.WRITES.labels("patch", kind).inc()
+
+    async def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object and, in the background, what it owns; absent is success."""
+        address = f"{_PATHS[kind].format(namespace=namespace)}/{name}"
+        try:
+            await self._call("DELETE", address, query=[("propagationPolicy", "Background")])
+        except GoneError:
+            return
+        metrics.WRITES.labels("delete", kind).inc()
+
+    async def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """Read one object past every cache; None when there is none."""
+        try:
+            return await self._call("GET", f"{_PATHS[kind].format(namespace=namespace)}/{name}")
+        except GoneError:
+            return None
+
+    async def lead(self, lease: Lease, namespace: str, identity: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the Lease, then run `work` while it is held; returns when the Lease was lost or `work` ended.
+
+        The Lease is given back when work ends by itself, so that a standby takes over at once.
+        """
+        lock = LeaseLock(lease.name, namespace, identity, self._api)
+        ended = asyncio.Event()
+
+        async def lead() -> None:
+            try:
+                await work()
+            finally:
+                ended.set()
+
+        election = LeaderElection(
+            ElectionConfig(
+                lock,
+                lease_duration=lease.duration_seconds,
+                renew_deadline=lease.renew_deadline_seconds,
+                retry_period=lease.retry_seconds,
+                onstarted_leading=lead,
+                onstopped_leading=None,
+            )
+        )
+        running = asyncio.create_task(election.run())
+        finished = asyncio.create_task(ended.wait())
+        try:
+            await asyncio.wait({running, finished}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.is_set():
+                await self.patch("Lease", namespace, lease.name, {"spec": {"holderIdentity": ""}})
+        finally:
+            for task in (running, finished):
+                task.cancel()
+            await asyncio.gather(running, finished, return_exceptions=True)
+
+    async def _patch(self, wanted: Object, subresource: str) -> Object:
+        address = f"{_collection(wanted)}/{wanted['metadata']['name']}{subresource}"
+        answer = await self._call(
+            "PATCH",
+            address,
+            body=wanted,
+            query=[("fieldManager", FIELD_MANAGER), ("force", "true")],
+            content_type="application/apply-patch+yaml",
+        )
+        _count(f"apply{subresource}", wanted)
+        return answer
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        query: list[tuple[str, str]] | None = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        headers = {"Accept": "application/json"} | ({"Content-Type": content_type} if body is not None else {})
+        request = await self._api.param_serialize(
+            method, path, query_params=query or [], header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
+        try:
+            answer = await self._api.call_api(*request, _request_timeout=REQUEST_TIMEOUT_SECONDS)
+            await answer.read()
+        except ApiException as error:
+            raise _converted(error.status, error.body or error.reason) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ClusterUnavailableError(f"the API server does not answer: {error or type(error).__name__}") from None
+        if answer.status >= 300:  # noqa: PLR2004 - HTTP
+            raise _converted(answer.status, answer.data)
+        parsed: Object = json.loads(answer.data)
+        return parsed
+
+
+def _collection(obj: Object) -> str:
+    return _PATHS[obj["kind"]].format(namespace=obj["metadata"].get("namespace", ""))
+
+
+def _count(verb: str, obj: Object) -> None:
+    metrics.WRITES.labels(verb, obj["kind"]).inc()
+
+
+def _converted(status: int, body: str | bytes | None) -> ClusterError:
+    """The API server's answer as one of our errors; its message is kept, it is written for people."""
+    message = _message(body) or f"the API server answered {status}"
+    if status == 409:  # noqa: PLR2004 - HTTP
+        return ConflictError(message, status)
+    if status == 404 or "because it is being terminated" in message:  # noqa: PLR2004 - HTTP
+        return GoneError(message, status)
+    if status in {400, 403, 422}:
+        return RefusedError(message, status)
+    return ClusterUnavailableError(message, status)
+
+
+def _message(body: str | bytes | None) -> str:
+    text = body.decode(errors="replace") if isinstance(body, bytes) else (body or "")
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:500]

@@ -1,0 +1,86 @@
+"""From what was seen to what is true and what to do: ordered pure checks over one frozen `Observed`.
+
+Called by `reconcile`. Each condition has a function; a condition whose predecessors do not hold is Unknown Pending.
+The first condition that does not hold keeps the target revision from rolling, and gives Ready its reason.
+"""
+
+from enginery_store.reasons import Reason
+
+from enginery_operator.decide import accept, engines, rollout, source
+from enginery_operator.decide.seen import PENDING, Decision, EngineSeen, JobStep, Observed, Verdict
+
+GATES = ("Accepted", "SourceVerified", "QuotaReserved", "Calibrated", "AccuracyVerified", "EnginesReady")
+"""What must hold before a revision is rolled out, in this order. AccuracyVerified stands before EnginesReady, as an
+engine that is built and not exact enough is the more telling reason; both are decided together."""
+
+CONDITIONS = (*GATES, "Progressing", "Available", "ScalingReady", "Ready")
+"""All conditions of an InferenceModel, in the order of status."""
+
+
+def decide(seen: Observed) -> Decision:
+    """One pass: every condition, the steps for Jobs, the rollout, and when to look again at the latest."""
+    verdicts: dict[str, Verdict] = {"Accepted": accept.accepted(seen)}
+    prepare, builds = JobStep(), ()
+    steps: tuple[tuple[EngineSeen, JobStep], ...] = builds
+    if verdicts["Accepted"].holds:
+        verdicts["SourceVerified"], prepare = source.verified(seen)
+    if verdicts.get("SourceVerified", PENDING).holds:
+        verdicts["QuotaReserved"] = _quota(seen)
+        verdicts["Calibrated"] = Verdict("True", Reason.NOT_REQUIRED, f"precision {seen.model.spec.precision.type}")
+        verdicts["EnginesReady"], steps = engines.built(seen)
+        verdicts["AccuracyVerified"] = engines.exact(seen)
+    verdicts = {name: verdicts.get(name, PENDING) for name in GATES}
+    blocked = next((verdict for verdict in verdicts.values() if not verdict.holds), None)
+    plan, verdicts["Progressing"], verdicts["Available"] = rollout.rolled(seen, _first(verdicts, blocked))
+    verdicts["ScalingReady"] = Verdict("True", Reason.FIXED_REPLICAS, f"{seen.replicas} replica(s)")
+    verdicts["Ready"] = _ready(seen, verdicts)
+    return Decision(
+        conditions={name: verdicts[name] for name in CONDITIONS},
+        prepare=prepare,
+        builds=steps,
+        rollout=plan,
+        requeue_seconds=_soonest([prepare, *(step for _, step in steps)]),
+    )
+
+
+def _first(verdicts: dict[str, Verdict], blocked: Verdict | None) -> Verdict | None:
+    """A False condition tells more than an Unknown one before it."""
+    return next((verdict for verdict in verdicts.values() if verdict.failed), blocked)
+
+
+def _quota(seen: Observed) -> Verdict:
+    mode = seen.model.spec.accelerator.mode
+    if mode == "CPU":
+        return Verdict("True", Reason.NO_QUOTA_CONFIGURED, "accelerator mode CPU takes no slice")
+    return Verdict("True", Reason.NO_QUOTA_CONFIGURED, "no reservation of slices in this version")
+
+
+def _ready(seen: Observed, verdicts: dict[str, Verdict]) -> Verdict:
+    """The one-word summary: the reason of the first False, then whatever is not decided, then Serving."""
+    if seen.model.spec.state == "Stopped":
+        return Verdict("False", Reason.STOPPED, "spec.state is Stopped")
+    still = f"; {seen.serving} still serves" if seen.serving and seen.serving != seen.revision else ""
+    ordered = [verdicts[name] for name in (*GATES, "Available", "ScalingReady")]
+    if failed := next((verdict for verdict in ordered if verdict.failed), None):
+        if failed.reason is Reason.NO_REPLICAS and not _gates_open(verdicts):
+            return Verdict("Unknown", Reason.PENDING, _waiting(ordered))
+        return Verdict("False", failed.reason, f"{failed.message}{still}")
+    if any(not verdict.holds for verdict in ordered):
+        return Verdict("Unknown", Reason.PENDING, _waiting(ordered))
+    progressing = verdicts["Progressing"]
+    if progressing.reason is not Reason.COMPLETE:
+        return Verdict("False", progressing.reason, f"{progressing.message}{still}")
+    return Verdict("True", Reason.SERVING, f"revision {seen.revision} serves")
+
+
+def _gates_open(verdicts: dict[str, Verdict]) -> bool:
+    return all(verdicts[name].holds for name in GATES)
+
+
+def _waiting(ordered: list[Verdict]) -> str:
+    undecided = next(verdict for verdict in ordered if not verdict.holds)
+    return undecided.message
+
+
+def _soonest(steps: list[JobStep]) -> float | None:
+    return min((step.wait_seconds for step in steps if step.wait_seconds is not None), default=None)

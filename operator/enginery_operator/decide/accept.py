@@ -1,0 +1,131 @@
+"""May this model be worked on at all? The condition Accepted, as ordered pure checks; the first that fails answers."""
+
+from collections.abc import Callable
+
+from enginery_store.reasons import Reason
+
+from enginery_operator.decide.seen import Observed, Verdict
+from enginery_operator.targets import profiles
+
+FINAL = "will not be retried until the spec changes"
+"""How a message ends when only the tenant can help."""
+
+
+def _fail(reason: Reason, message: str) -> Verdict:
+    return Verdict("False", reason, message)
+
+
+def tenant_is_known(seen: Observed) -> Verdict | None:
+    """The namespace belongs to a Tenant, unless the installation serves others too."""
+    if seen.tenant is None:
+        return _fail(
+            Reason.TENANT_NOT_FOUND,
+            f"namespace {seen.model.namespace} belongs to no Tenant; ask the platform team to add it to"
+            " spec.namespaces of one; continues by itself then",
+        )
+    return None
+
+
+def tenant_is_active(seen: Observed) -> Verdict | None:
+    """The Tenant is not stopped; what serves already goes on under Hold."""
+    if seen.tenant is not None and seen.tenant.spec.stop_policy != "None":
+        return _fail(
+            Reason.TENANT_SUSPENDED,
+            f"tenant {seen.tenant.name} has stopPolicy {seen.tenant.spec.stop_policy}; continues by itself when the"
+            " platform team sets it to None",
+        )
+    return None
+
+
+def policy_allows(seen: Observed) -> Verdict | None:
+    """Format, precision and source are among those the Tenant's policy names."""
+    if seen.tenant is None:
+        return None
+    policy, spec = seen.tenant.spec.policy, seen.model.spec
+    if policy.allowed_formats is not None and spec.source.format not in policy.allowed_formats:
+        return _fail(
+            Reason.FORMAT_NOT_ALLOWED,
+            f"spec.source.format {spec.source.format} is not allowed; write one of"
+            f" {', '.join(policy.allowed_formats)}; {FINAL}",
+        )
+    if policy.allowed_precisions is not None and spec.precision.type not in policy.allowed_precisions:
+        return _fail(
+            Reason.PRECISION_NOT_ALLOWED,
+            f"spec.precision.type {spec.precision.type} is not allowed; write one of"
+            f" {', '.join(policy.allowed_precisions)}; {FINAL}",
+        )
+    if policy.allowed_sources is not None and not spec.source.uri.startswith(tuple(policy.allowed_sources)):
+        return _fail(
+            Reason.SOURCE_NOT_ALLOWED,
+            f"spec.source.uri {spec.source.uri} lies outside {', '.join(policy.allowed_sources)}; copy the model there"
+            f" and write its new address; {FINAL}",
+        )
+    return None
+
+
+def this_version_serves_it(seen: Observed) -> Verdict | None:
+    """What the API promises and this version does not do yet is refused in words, never half done."""
+    spec = seen.model.spec
+    unsupported = {
+        "spec.source.format": (spec.source.format != "ONNX", f"{spec.source.format}; export the model to ONNX"),
+        "spec.source.uri": (spec.source.uri.startswith("pvc://"), "pvc://; copy the model to s3://"),
+        "spec.source.signature": (spec.source.signature is not None, "a signature; pin spec.source.digest instead"),
+        "spec.precision.type": (spec.precision.type != "FP32", f"{spec.precision.type}; write FP32"),
+        "spec.build.backend": (spec.build.backend == "TensorRTRTX", "TensorRTRTX; write TensorRT or Auto"),
+        "spec.serving.server": (spec.serving.server != "Native", f"{spec.serving.server}; write Native"),
+        "spec.serving.placement": (spec.serving.placement != "Dedicated", "Pooled; write Dedicated"),
+        "spec.serving.fallback": (spec.serving.fallback != "None", "ONNXRuntime; write None"),
+        "spec.shapes.fromTraffic.mode": (spec.shapes.from_traffic.mode != "Off", "traffic; write Off"),
+        "spec.route": (spec.route is not None, "a route; remove it and use status.url"),
+    }
+    for field, (applies, advice) in unsupported.items():
+        if applies:
+            return _fail(Reason.INVALID_SPEC, f"{field}: this version does not do {advice}; {FINAL}")
+    if spec.rollout.strategy == "Canary":
+        return _fail(
+            Reason.CANARY_NOT_SUPPORTED,
+            f"spec.rollout.strategy Canary needs a Gateway route; write RollingUpdate or Recreate; {FINAL}",
+        )
+    if spec.serving.scaling is not None:
+        return _fail(
+            Reason.SCALER_NOT_INSTALLED,
+            f"spec.serving.scaling needs an autoscaler this version does not set up; write spec.serving.replicas;"
+            f" {FINAL}",
+        )
+    return None
+
+
+def devices_exist(seen: Observed) -> Verdict | None:
+    """Some node can give the accelerator now; goes on by itself when one turns up."""
+    if seen.matching:
+        return None
+    wanted = seen.model.spec.accelerator
+    if wanted.mode == "MIG":
+        known = ", ".join(profiles(seen.offers)) or "none"
+        return _fail(
+            Reason.MIG_PROFILE_NOT_FOUND,
+            f"no ready node offers MIG profile {wanted.profile}; profiles that exist: {known}; continues by itself"
+            " when one does",
+        )
+    return _fail(
+        Reason.NO_COMPATIBLE_NODES,
+        f"no ready node offers spec.accelerator.mode {wanted.mode}; continues by itself when one does",
+    )
+
+
+CHECKS: tuple[Callable[[Observed], Verdict | None], ...] = (
+    tenant_is_known,
+    tenant_is_active,
+    policy_allows,
+    this_version_serves_it,
+    devices_exist,
+)
+"""In this order: whoever may do nothing learns nothing about devices."""
+
+
+def accepted(seen: Observed) -> Verdict:
+    """The condition Accepted."""
+    for check in CHECKS:
+        if (verdict := check(seen)) is not None:
+            return verdict
+    return Verdict("True", Reason.ACCEPTED, f"{len(seen.matching)} target(s)")

@@ -1,0 +1,96 @@
+"""Does every target have its engine, and is it exact enough? EnginesReady and AccuracyVerified. Pure."""
+
+from decimal import Decimal
+
+from enginery_store.reasons import Reason
+
+from enginery_operator.decide import jobs
+from enginery_operator.decide.seen import EngineSeen, JobStep, Observed, Trouble, Verdict
+
+_LATER = "will not be retried until the spec or the source changes"
+
+
+def built(seen: Observed) -> tuple[Verdict, tuple[tuple[EngineSeen, JobStep], ...]]:
+    """The condition EnginesReady and a step for every engine that is not stored."""
+    missing = [engine for engine in seen.engines if engine.manifest is None]
+    steps = tuple((engine, _step(engine, seen)) for engine in missing)
+    if not seen.engines:
+        return Verdict("Unknown", Reason.PENDING, "no target yet"), ()
+    if not missing:
+        return Verdict("True", _how(seen), f"{len(seen.engines)} engine(s)"), ()
+    troubles = [(engine, trouble) for engine in missing if (trouble := _trouble(engine)) is not None]
+    count = f"{len(seen.engines) - len(missing)}/{len(seen.engines)} engines ready"
+    if not troubles:
+        return Verdict("False", Reason.BUILDING, f"{count}, the rest is being compiled"), steps
+    engine, trouble = min(troubles, key=lambda pair: pair[1].passing)
+    message = f"{engine.offer.target.name}: {trouble.message.rstrip('.; ')}; {_next(engine, trouble, seen)}"
+    if trouble.passing and trouble.reason in {Reason.STORE_UNAVAILABLE, Reason.STORE_TLS_FAILED}:
+        return Verdict("Unknown", trouble.reason, message), steps
+    if len(missing) < len(seen.engines) and not trouble.passing:
+        return Verdict("False", Reason.PARTIALLY_BUILT, f"{count}; {message}"), steps
+    return Verdict("False", trouble.reason, message), steps
+
+
+def _how(seen: Observed) -> Reason:
+    """Whether these engines were compiled for this model or found in the store."""
+    own = any(engine.job is not None for engine in seen.engines)
+    earlier = (
+        next((item for item in (seen.model.status.conditions or []) if item.type == "EnginesReady"), None)
+        if seen.model.status
+        else None
+    )
+    if own or (earlier is not None and earlier.reason in {Reason.ALL_TARGETS_BUILT, Reason.BUILDING}):
+        return Reason.ALL_TARGETS_BUILT
+    return Reason.REUSED_FROM_STORE
+
+
+def _trouble(engine: EngineSeen) -> Trouble | None:
+    if engine.trouble is not None:
+        return engine.trouble
+    if engine.failure is not None:
+        return Trouble(engine.failure.reason, engine.failure.message)
+    return engine.job.trouble if engine.job is not None else None
+
+
+def _step(engine: EngineSeen, seen: Observed) -> JobStep:
+    if engine.trouble is not None or engine.failure is not None:
+        return JobStep()
+    return jobs.first_or_wait(engine.job, seen)
+
+
+def _next(engine: EngineSeen, trouble: Trouble, seen: Observed) -> str:
+    if engine.failure is not None:
+        return _LATER
+    if engine.job is not None and engine.job.active:
+        return "waits"
+    pause = jobs.first_or_wait(engine.job, seen).wait_seconds
+    if pause is not None:
+        return f"will retry in {pause:.0f} s"
+    return "will be retried" if trouble.passing else _LATER
+
+
+def exact(seen: Observed) -> Verdict:
+    """The condition AccuracyVerified: every stored engine holds the gate; the worst one is named."""
+    gate = seen.model.spec.precision.accuracy_gate
+    if gate is None:
+        return Verdict("True", Reason.NOT_REQUIRED, "spec.precision.accuracyGate is absent")
+    failed = [
+        engine.failure
+        for engine in seen.engines
+        if engine.failure is not None
+        and engine.failure.reason in {Reason.EVALUATION_DATA_INVALID, Reason.EVALUATION_FAILED}
+    ]
+    if failed:
+        return Verdict("False", failed[0].reason, f"{failed[0].message.rstrip('.; ')}; {_LATER}")
+    records = [engine.manifest.accuracy for engine in seen.engines if engine.manifest is not None]
+    if not records:
+        return Verdict("Unknown", Reason.RUNNING, "measured when the engine is built")
+    worst = max(records, key=lambda record: Decimal(record.degradation))
+    figures = f"{worst.metric} {worst.measured} against {worst.reference} on {worst.samples} samples"
+    if Decimal(worst.degradation) > Decimal(gate.max_degradation):
+        return Verdict(
+            "False",
+            Reason.BELOW_THRESHOLD,
+            f"{figures}: {worst.degradation} is worse than the tolerated {gate.max_degradation}; {_LATER}",
+        )
+    return Verdict("True", Reason.PASSED, figures)

@@ -1,0 +1,64 @@
+"""When a Job is created, asked again, suspended or left alone. Pure; used by the checks of source and engines.
+
+The stored result is the truth, not the Job: a finished Job may be removed at any time and nothing is done twice. A
+Job's name holds its key and attempt, so that two passes (or two operators) that decide the same create it once.
+"""
+
+from datetime import datetime, timedelta
+
+from enginery_store.reasons import Reason
+
+from enginery_operator.decide.seen import JobSeen, JobStep, Observed
+
+RESULT_GRACE_SECONDS = 15
+"""After a Job succeeded its result must be in the store; not seen for this long, it was deleted: do the work again."""
+
+BACKOFF_LIMIT_SECONDS = 3600
+"""Longest pause between attempts."""
+
+START_TROUBLE = frozenset({Reason.IMAGE_PULL_FAILED, Reason.CONFIG_ERROR})
+"""What a waiting pod does not recover from by waiting for room."""
+
+
+def first_or_wait(job: JobSeen | None, seen: Observed) -> JobStep:
+    """The step for work whose result is not stored and which did not fail for good."""
+    if job is None:
+        return JobStep(create_attempt=1)
+    if job.state == "Succeeded":
+        return _after(job, RESULT_GRACE_SECONDS, seen.now)
+    if job.state == "Failed":
+        final = job.trouble is not None and not job.trouble.passing
+        pause = seen.recheck_seconds if final else backoff_seconds(job.attempt, seen.retry_base_seconds)
+        return _after(job, pause, seen.now)
+    if job.state == "Suspended":
+        return _after(job, seen.start_deadline_seconds, seen.now)
+    if job.state == "Waiting" and job.trouble is not None and job.trouble.reason in START_TROUBLE:
+        waited = (seen.now - job.created_at).total_seconds()
+        if waited >= seen.start_deadline_seconds:
+            return JobStep(suspend=job)
+        return JobStep(wait_seconds=seen.start_deadline_seconds - waited)
+    return JobStep()
+
+
+def recheck(job: JobSeen | None, failed_at: datetime, seen: Observed) -> JobStep:
+    """The step after a stored final failure whose cause nobody can notice the end of: ask again now and then."""
+    if job is not None and job.active:
+        return JobStep()
+    since = max(failed_at, job.finished_at or failed_at) if job else failed_at
+    due = since + timedelta(seconds=seen.recheck_seconds)
+    if seen.now < due:
+        return JobStep(wait_seconds=(due - seen.now).total_seconds())
+    return JobStep(create_attempt=job.attempt + 1 if job else 1, remove=job)
+
+
+def backoff_seconds(attempt: int, base: int) -> float:
+    """Doubling pause before attempt + 1."""
+    return float(min(base * 2 ** (attempt - 1), BACKOFF_LIMIT_SECONDS))
+
+
+def _after(job: JobSeen, seconds: float, now: datetime) -> JobStep:
+    """Replace a Job by its next attempt, `seconds` after it ended."""
+    due = (job.finished_at or job.created_at) + timedelta(seconds=seconds)
+    if now < due:
+        return JobStep(wait_seconds=(due - now).total_seconds())
+    return JobStep(create_attempt=job.attempt + 1, remove=job)

@@ -1,0 +1,157 @@
+"""From a model to the keys and names of what it needs: revision, request, engines. Pure; called by `observe`, `render`.
+
+Only what changes an artifact goes in. The parts are dumped without defaults, so that a later version with one more
+field computes the same keys for the same wishes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from enginery_store import identity
+from enginery_store.manifest import BuildOptions, ShapeProfile
+from enginery_store.requests import Batching, EvaluationRef, PrecisionRef, SourceRef, StoreAccess
+
+from enginery_operator.api.schema import APIType
+from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.settings import Settings
+from enginery_operator.targets import Offer
+
+REVISION_HASH_LENGTH = 8
+"""Hex digits of a revision's name after the model's."""
+
+UNLISTED = "unlisted"
+"""What status says in place of a fingerprint when the operator may not list the source."""
+
+JOB_HASH_LENGTH = 10
+"""Hex digits of a Job's name: 40 bits among the Jobs of one model."""
+
+
+def _wishes(part: APIType) -> dict[str, Any]:
+    return part.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+
+
+def revision_name(model: InferenceModel, fingerprint: str) -> str:
+    """`<model>-<hash8>` over what makes a revision, and the listing its source is pinned to."""
+    spec = model.spec
+    serving = spec.serving.model_copy(update={"replicas": None, "scaling": None})
+    parts = {
+        "source": _wishes(spec.source),
+        "fingerprint": fingerprint,
+        "precision": _wishes(spec.precision),
+        "shapes": _wishes(spec.shapes),
+        "build": _wishes(spec.build),
+        "accelerator": _wishes(spec.accelerator),
+        "serving": _wishes(serving),
+    }
+    return f"{model.name}-{identity.digest_of(parts)[:REVISION_HASH_LENGTH]}"
+
+
+def source_ref(model: InferenceModel, fingerprint: str) -> SourceRef:
+    """What the builder is told of the source."""
+    source = model.spec.source
+    return SourceRef(
+        uri=source.uri,
+        format=source.format,
+        task=source.task or "",
+        digest=source.digest or "",
+        fingerprint=fingerprint,
+    )
+
+
+def profiles(model: InferenceModel) -> list[ShapeProfile]:
+    """spec.shapes.profiles as documents."""
+    given = model.spec.shapes.profiles or []
+    return [ShapeProfile.model_validate(profile.model_dump(by_alias=True)) for profile in given]
+
+
+def precision_ref(model: InferenceModel) -> PrecisionRef:
+    """The precision the prepared model shall hold."""
+    return PrecisionRef(type=model.spec.precision.type)
+
+
+def options(model: InferenceModel) -> BuildOptions:
+    """Builder options. ONNX Runtime has none of TensorRT's, so they do not split its engines."""
+    build = model.spec.build
+    if backend(model) == "ONNXRuntime":
+        return BuildOptions()
+    return BuildOptions(
+        optimization_level=build.optimization_level,
+        workspace_mib=build.workspace_mi_b,
+        hardware_compatibility=build.hardware_compatibility,
+    )
+
+
+def evaluation(model: InferenceModel) -> EvaluationRef | None:
+    """The accuracy gate as an order to the builder."""
+    gate = model.spec.precision.accuracy_gate
+    if gate is None:
+        return None
+    return EvaluationRef.model_validate(gate.model_dump())
+
+
+def batching(model: InferenceModel) -> Batching:
+    """spec.serving.batching as an order to the runtime."""
+    wanted = model.spec.serving.batching
+    return Batching.model_validate(wanted.model_dump(exclude_none=True)) if wanted else Batching()
+
+
+def backend(model: InferenceModel) -> str:
+    """The compiler: Auto is TensorRT on GPUs, ONNX Runtime on CPUs."""
+    chosen = model.spec.build.backend
+    if chosen != "Auto":
+        return chosen
+    return "ONNXRuntime" if model.spec.accelerator.mode == "CPU" else "TensorRT"
+
+
+def backend_version(model: InferenceModel, settings: Settings) -> str:
+    """Exact version of that compiler inside the installation's images."""
+    return settings.onnxruntime_version if backend(model) == "ONNXRuntime" else settings.tensorrt_version
+
+
+def request_key(model: InferenceModel, fingerprint: str, prefix: str) -> str:
+    """Key of the prepare request."""
+    source = source_ref(model, fingerprint).model_dump(by_alias=True)
+    secret = model.spec.source.credentials_secret_ref
+    if secret is not None:
+        # Other credentials may see what these could not: the outcome is theirs.
+        source["credentials"] = f"{model.namespace}/{secret.name}"
+    return identity.request_key(
+        source=source,
+        precision=precision_ref(model).model_dump(by_alias=True),
+        profiles=[profile.model_dump(by_alias=True) for profile in profiles(model)],
+        prefix=prefix,
+    )
+
+
+def engine_key(model: InferenceModel, prepared: str, offer: Offer, settings: Settings) -> str:
+    """Key of the engine for one target."""
+    gate = evaluation(model)
+    asked: Mapping[str, Any] | None = gate.model_dump(by_alias=True, exclude={"max_degradation"}) if gate else None
+    return identity.engine_key(
+        prepared=prepared,
+        backend=backend(model),
+        backend_version=backend_version(model, settings),
+        target=offer.target.model_dump(by_alias=True),
+        profiles=[profile.model_dump(by_alias=True) for profile in profiles(model)],
+        options=options(model).model_dump(by_alias=True, exclude_none=True),
+        evaluation=asked,
+    )
+
+
+def job_name(model: InferenceModel, stage: str, key: str, attempt: int) -> str:
+    """`<model>-<stage>-<key10>`, with `-r<n>` from the second attempt on; at most 63 characters."""
+    name = f"{model.name}-{stage}-{key[:JOB_HASH_LENGTH]}"
+    return name if attempt == 1 else f"{name}-r{attempt}"
+
+
+def store_access(tenant: Tenant, settings: Settings) -> StoreAccess:
+    """The installation's store settings with the Tenant's own on top."""
+    store = tenant.spec.store
+    own = {
+        "endpoint": store.endpoint,
+        "region": store.region,
+        "addressing": store.addressing,
+        "checksums": store.checksums,
+        "ca_bundle": store.ca_bundle,
+    }
+    return settings.store.model_copy(update={name: value for name, value in own.items() if value is not None})

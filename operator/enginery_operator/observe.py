@@ -1,0 +1,174 @@
+"""Gathers everything one pass decides on into one frozen `Observed`: from the watches' cache and the model store.
+
+Called by `reconcile` only. A store outage is an observation (Trouble), never an exception.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+from enginery_store.reasons import Reason
+from enginery_store.requests import Outcome, StoreAccess
+
+from enginery_operator import keys
+from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.cache import Cache
+from enginery_operator.decide.seen import EngineSeen, JobSeen, Observed, RevisionSeen, SourceSeen, Trouble
+from enginery_operator.render import labels
+from enginery_operator.settings import Settings
+from enginery_operator.stored import ModelStore
+from enginery_operator.targets import Offer, matching
+from enginery_operator.tenancy import tenant_of
+from enginery_operator.workloads import job_seen, parse_time, revision_seen
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A request of the model under one pin: its key, what is stored, and the Job at work on it."""
+
+    source: SourceSeen
+    key: str | None = None
+    outcome: Outcome | None = None
+    trouble: Trouble | None = None
+    job: JobSeen | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended for good, by its stored outcome or by its Job's last word."""
+        by_job = self.job is not None and self.job.trouble is not None and not self.job.trouble.passing
+        return (self.outcome is not None and self.outcome.failed) or (self.outcome is None and by_job)
+
+
+async def observe(
+    model: InferenceModel,
+    *,
+    cache: Cache,
+    store: ModelStore,
+    settings: Settings,
+    now: datetime,
+) -> Observed:
+    """One model as it stands now."""
+    tenant = tenant_of(model.namespace, cache, settings)
+    offered = cache.offers()
+    wanted = matching(model.spec.accelerator, offered, model.spec.build.targets.products or ())
+    asked = _Asked(SourceSeen(None))
+    engines: tuple[EngineSeen, ...] = ()
+    if tenant is not None:
+        look = _Look(model, tenant, keys.store_access(tenant, settings), cache, store, settings, now)
+        asked = await look.ask()
+        engines = await look.engines(asked.outcome, wanted)
+    fingerprint = asked.source.fingerprint
+    service = cache.service(model.namespace, model.name)
+    return Observed(
+        model=model,
+        now=now,
+        tenant=tenant,
+        tenancy_required=settings.tenancy.required,
+        offers=offered,
+        matching=wanted,
+        source=asked.source,
+        revision=None if fingerprint is None else keys.revision_name(model, fingerprint),
+        request_key=asked.key,
+        outcome=asked.outcome,
+        outcome_trouble=asked.trouble,
+        prepare_job=asked.job,
+        engines=engines,
+        revisions=_revisions(model, cache),
+        serving=service["spec"].get("selector", {}).get(labels.REVISION) if service else None,
+        recheck_seconds=settings.jobs.recheck_seconds,
+        retry_base_seconds=settings.jobs.retry_base_seconds,
+        start_deadline_seconds=settings.jobs.start_deadline_seconds,
+    )
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One pass's look at the store, for one model of one tenant."""
+
+    model: InferenceModel
+    tenant: Tenant
+    access: StoreAccess
+    cache: Cache
+    store: ModelStore
+    settings: Settings
+    now: datetime
+
+    async def ask(self) -> _Asked:
+        """The request under the pinned listing; one that failed for good is asked anew once the listing differs."""
+        pinned = _pinned(self.model)
+        if pinned is None:
+            return await self._request(await self._list())
+        asked = await self._request(pinned)
+        if not asked.failed or not pinned.fingerprint:
+            return asked
+        fresh = await self._list()
+        if not fresh.fingerprint or fresh.fingerprint == pinned.fingerprint:
+            return asked
+        return await self._request(fresh)
+
+    async def _list(self) -> SourceSeen:
+        source = self.model.spec.source
+        if source.credentials_secret_ref is not None or not source.uri.startswith("s3://"):
+            # The operator reads no tenant Secret: only the builder can look.
+            return SourceSeen("", pinned_at=self.now)
+        listing = await self.store.listing(self.access, source.uri)
+        return SourceSeen(listing.fingerprint, listing.size_bytes, self.now, listing.trouble)
+
+    async def _request(self, source: SourceSeen) -> _Asked:
+        if source.fingerprint is None:
+            return _Asked(source)
+        prefix = self.tenant.spec.store.prefix
+        key = keys.request_key(self.model, source.fingerprint, prefix)
+        outcome, trouble = await self.store.outcome(self.access, prefix, key)
+        return _Asked(source, key, outcome, trouble, self._job(key, Reason.CONVERSION_FAILED))
+
+    async def engines(self, outcome: Outcome | None, wanted: tuple[Offer, ...]) -> tuple[EngineSeen, ...]:
+        """What is stored and who works, for every target; nothing before the model is prepared."""
+        if outcome is None or outcome.failed:
+            return ()
+        return tuple(await asyncio.gather(*(self._engine(offer, outcome.prepared_key) for offer in wanted)))
+
+    async def _engine(self, offer: Offer, prepared: str) -> EngineSeen:
+        key = keys.engine_key(self.model, prepared, offer, self.settings)
+        prefix, public_keys = self.tenant.spec.store.prefix, tuple(self.tenant.spec.store.public_keys or ())
+        job = self._job(key, Reason.BUILD_FAILED)
+        stored = await self.store.engine(self.access, prefix, key, public_keys)
+        if stored is not None:
+            return EngineSeen(offer, key, stored.manifest, signed=stored.signed, job=job, trouble=stored.trouble)
+        failure, trouble = await self.store.outcome(self.access, prefix, key)
+        return EngineSeen(offer, key, failure=failure, job=job, trouble=trouble)
+
+    def _job(self, key: str, stage_failure: Reason) -> JobSeen | None:
+        """The Job that speaks for a key: one at work before any other, then the latest attempt."""
+        seen = [
+            job_seen(
+                job,
+                self.cache.pods_of_job(job["metadata"]["namespace"], job["metadata"]["name"]),
+                stage_failure=stage_failure,
+            )
+            for job in self.cache.jobs(self.tenant.name, key[: labels.KEY_LENGTH])
+            if not job["metadata"].get("deletionTimestamp")
+        ]
+        return max(seen, key=lambda job: (job.active, job.attempt, job.created_at), default=None)
+
+
+def _pinned(model: InferenceModel) -> SourceSeen | None:
+    """The pin in status, as long as the spec means the same source."""
+    recorded, source = model.status.source if model.status else None, model.spec.source
+    if recorded is None or recorded.fingerprint is None or recorded.uri != source.uri or recorded.pinned_at is None:
+        return None
+    if source.digest and recorded.digest and source.digest != recorded.digest:
+        return None
+    unlisted = recorded.fingerprint == keys.UNLISTED
+    if source.credentials_secret_ref is not None and not unlisted:
+        return None
+    fingerprint = "" if unlisted else recorded.fingerprint
+    return SourceSeen(fingerprint, recorded.size_bytes, parse_time(recorded.pinned_at))
+
+
+def _revisions(model: InferenceModel, cache: Cache) -> tuple[RevisionSeen, ...]:
+    return tuple(
+        revision_seen(item, cache.pods_of_revision(model.namespace, item["metadata"]["name"]))
+        for item in cache.deployments(model.namespace, model.name)
+        if not item["metadata"].get("deletionTimestamp")
+    )

@@ -1,0 +1,232 @@
+"""The story of one pass: observe, decide, act, tell. Safe to repeat; killed anywhere, it does nothing twice.
+
+Called by the work queue for whichever object was touched. The work itself is in the modules below this one.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from enginery_store.reasons import Reason
+from pydantic import ValidationError
+
+from enginery_operator import keys, tenancy
+from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.cache import Cache
+from enginery_operator.cluster import Cluster
+from enginery_operator.conditions import Transition, timestamp, transitions
+from enginery_operator.decide import decide
+from enginery_operator.decide.seen import Decision, JobSeen, JobStep, Observed, Trouble
+from enginery_operator.drift import holds
+from enginery_operator.errors import ClusterError, RefusedError
+from enginery_operator.observe import observe
+from enginery_operator.render import labels
+from enginery_operator.render.deployment import deployment
+from enginery_operator.render.job import build_job, prepare_job
+from enginery_operator.render.service import service
+from enginery_operator.settings import Settings
+from enginery_operator.status import model_status, remembered, status_object, tenant_status
+from enginery_operator.stored import ModelStore
+from enginery_operator.workloads import SUSPENDED_FOR
+from enginery_operator.workqueue import Key
+
+_log = logging.getLogger(__name__)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything a pass needs; built once in `__main__` and handed to every handler."""
+
+    settings: Settings
+    cluster: Cluster
+    store: ModelStore
+    cache: Cache
+    clock: Callable[[], datetime] = _now
+    waiting: dict[str, set[Key]] = field(default_factory=dict)
+    """Which models wait for which request or engine key (as in labels): a Job may work for several."""
+
+
+async def reconcile(key: Key, ctx: Context) -> float | None:
+    """One pass over the object `key` names; seconds until the next, None when it is gone."""
+    if key.kind == Tenant.KIND:
+        return await reconcile_tenant(key.name, ctx)
+    return await reconcile_model(key, ctx)
+
+
+async def reconcile_model(key: Key, ctx: Context) -> float | None:
+    """One pass over an InferenceModel."""
+    body = ctx.cache.model(key.namespace, key.name)
+    if body is None or body["metadata"].get("deletionTimestamp"):
+        return None
+    try:
+        model = InferenceModel.model_validate(body)
+    except ValidationError:
+        _log.exception("object does not fit the API types; is the CRD of another version?", extra=key.__dict__)
+        return float(ctx.settings.resync_seconds)
+    seen = await observe(model, cache=ctx.cache, store=ctx.store, settings=ctx.settings, now=ctx.clock())
+    _remember_interest(key, seen, ctx)
+    decision = decide(seen)
+    refusal = await _act(seen, decision, ctx)
+    if refusal is not None:
+        seen = replace(seen, refusal=refusal)
+        decision = decide(seen)
+    before = body.get("status", {})
+    decision = replace(decision, conditions=remembered(decision.conditions, before, generation=model.generation))
+    await _tell(body, InferenceModel.KIND, model_status(seen, decision, before), decision, ctx)
+    return _next_pass(seen, decision, refusal, ctx.settings)
+
+
+async def _act(seen: Observed, decision: Decision, ctx: Context) -> Trouble | None:
+    """Carry out a decision. A refusal by admission or quota is returned; it ends the pass's writes and is shown."""
+    try:
+        await _work_on_jobs(seen, decision, ctx)
+        await _roll_out(seen, decision, ctx)
+    except RefusedError as error:
+        reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in error.message else Reason.CONFIG_ERROR
+        return Trouble(reason, f"{error.message}; will be retried", passing=True)
+    return None
+
+
+async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> None:
+    model, tenant, settings = seen.model, seen.tenant, ctx.settings
+    if tenant is None or seen.revision is None:
+        return
+    if (attempt := decision.prepare.create_attempt) is not None and seen.request_key is not None:
+        job = prepare_job(
+            model, tenant, settings, key=seen.request_key, attempt=attempt, revision=seen.revision,
+            fingerprint=seen.source.fingerprint or "",
+        )  # fmt: skip
+        await _step(decision.prepare, job, ctx)
+    elif decision.prepare.suspend is not None:
+        await _suspend(decision.prepare.suspend, ctx)
+    for engine, step in decision.builds:
+        if step.create_attempt is not None and seen.outcome is not None:
+            job = build_job(
+                model, tenant, settings, engine=engine, prepared=seen.outcome.prepared_key,
+                attempt=step.create_attempt, revision=seen.revision,
+            )  # fmt: skip
+            await _step(step, job, ctx)
+        elif step.suspend is not None:
+            await _suspend(step.suspend, ctx)
+
+
+async def _step(step: JobStep, job: dict[str, Any], ctx: Context) -> None:
+    """Create the next attempt before the last one goes, so that the count is never lost."""
+    if await ctx.cluster.create_once(job):
+        _log.info("created job", extra={"namespace": job["metadata"]["namespace"], "job": job["metadata"]["name"]})
+    if step.remove is not None:
+        await ctx.cluster.delete("Job", step.remove.namespace, step.remove.name)
+
+
+async def _suspend(job: JobSeen, ctx: Context) -> None:
+    """Give back the place of a pod that cannot start; the Job stays as the record of why."""
+    why = f"{job.trouble.reason.value}: {job.trouble.message[:500]}" if job.trouble else "ConfigError: cannot start"
+    change = {"metadata": {"annotations": {SUSPENDED_FOR: why}}, "spec": {"suspend": True}}
+    await ctx.cluster.patch("Job", job.namespace, job.name, change)
+
+
+async def _roll_out(seen: Observed, decision: Decision, ctx: Context) -> None:
+    model, tenant, plan = seen.model, seen.tenant, decision.rollout
+    if tenant is None:
+        return
+    if plan.deploy and seen.revision is not None:
+        wanted = deployment(
+            model, tenant, ctx.settings, engines=seen.engines, revision=seen.revision, replicas=seen.replicas
+        )
+        there = {item["metadata"]["name"]: item for item in ctx.cache.deployments(model.namespace, model.name)}
+        await _apply(wanted, there.get(seen.revision), ctx)
+    if plan.select is not None:
+        await _apply(service(model, tenant, plan.select), ctx.cache.service(model.namespace, model.name), ctx)
+    for revision in plan.remove:
+        await ctx.cluster.delete("Deployment", model.namespace, revision)
+
+
+async def _apply(wanted: dict[str, Any], there: dict[str, Any] | None, ctx: Context) -> None:
+    if there is not None and holds(there, {key: wanted[key] for key in ("metadata", "spec")}):
+        return
+    await ctx.cluster.apply(wanted)
+
+
+async def _tell(body: dict[str, Any], kind: str, status: dict[str, Any], decision: Decision, ctx: Context) -> None:
+    """Write the status when it differs, and one Event per transition."""
+    before = body.get("status", {})
+    if status == before:
+        return
+    ctx.cache.wrote(await ctx.cluster.apply_status(status_object(body, kind, status)))
+    for change in transitions(before.get("conditions", []), decision.conditions):
+        await _post_event(body, kind, change, ctx)
+
+
+async def _post_event(body: dict[str, Any], kind: str, change: Transition, ctx: Context) -> None:
+    """An Event helps people and decides nothing: a refused one is logged and forgotten."""
+    metadata, verdict, now = body["metadata"], change.verdict, ctx.clock()
+    identity = f"{metadata['uid']}{change.type}{verdict.reason}{verdict.status}{timestamp(now)}"
+    namespace = metadata.get("namespace", "default")
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{metadata['name']}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}",
+            "namespace": namespace,
+        },
+        "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "reportingController": "enginery.io/operator",
+        "reportingInstance": ctx.settings.namespace,
+        "action": change.type,
+        "reason": verdict.reason.value,
+        "note": f"{change.type}={verdict.status}: {verdict.message}"[:1000],
+        "type": "Warning" if verdict.failed and verdict.reason not in _CALM else "Normal",
+        "regarding": {
+            "apiVersion": "enginery.io/v1alpha1",
+            "kind": kind,
+            "name": metadata["name"],
+            "namespace": metadata.get("namespace", ""),
+            "uid": metadata["uid"],
+        },
+    }
+    try:
+        await ctx.cluster.create_once(event)
+    except ClusterError as error:
+        _log.warning("event not posted", extra={"model": metadata["name"], "error": error.message})
+
+
+_CALM = frozenset({Reason.BUILDING, Reason.COMPLETE, Reason.STOPPED, Reason.ROLLOUT_IN_PROGRESS, Reason.NO_REPLICAS})
+"""False conditions that are the way of things and no warning."""
+
+
+def _remember_interest(key: Key, seen: Observed, ctx: Context) -> None:
+    wanted = {seen.request_key, *(engine.key for engine in seen.engines if engine.manifest is None)}
+    for name in wanted - {None}:
+        ctx.waiting.setdefault(str(name)[: labels.KEY_LENGTH], set()).add(key)
+
+
+def _next_pass(seen: Observed, decision: Decision, refusal: Trouble | None, settings: Settings) -> float:
+    """Sooner than the resync where something is known to change: a pause that ends, a store that is silent."""
+    delay = float(settings.resync_seconds)
+    silent = seen.source.trouble or seen.outcome_trouble or refusal
+    if silent is not None or any(engine.trouble is not None for engine in seen.engines):
+        delay = min(delay, settings.jobs.retry_base_seconds)
+    if decision.requeue_seconds is not None:
+        delay = min(delay, max(decision.requeue_seconds, 1.0))
+    return delay
+
+
+async def reconcile_tenant(name: str, ctx: Context) -> float | None:
+    """One pass over a Tenant."""
+    body = ctx.cache.tenant_body(name)
+    if body is None or body["metadata"].get("deletionTimestamp"):
+        return None
+    tenant = Tenant.model_validate(body)
+    reach = await ctx.store.reach(keys.store_access(tenant, ctx.settings), tenant.spec.store.prefix)
+    verdicts, bound = tenancy.judge(tenant, ctx.cache, ctx.settings, reach)
+    models = tenancy.tenant_models(bound, ctx.cache)
+    status = tenant_status(tenant, verdicts, bound, models, body.get("status", {}), now=ctx.clock())
+    await _tell(body, Tenant.KIND, status, Decision(conditions=verdicts), ctx)
+    return float(ctx.settings.resync_seconds if reach is None else ctx.settings.jobs.retry_base_seconds)

@@ -1,0 +1,88 @@
+"""The runtime Deployment of one revision. Pure; called by `reconcile`.
+
+What changes the pod template rolls the pods: the engines, the runtime image, batching, warm-up, resources, placement.
+What does not: replicas, labels of the model, the Tenant's quota, the operator's image, its log level.
+"""
+
+import math
+from typing import Any
+
+from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.decide.seen import EngineSeen
+from enginery_operator.render import documents, labels, pod
+from enginery_operator.settings import Settings
+
+PORTS = {"http": 8000, "grpc": 8001, "metrics": 8002}
+"""Names and numbers of the runtime's ports, as Triton has them."""
+
+GRACE_SECONDS = 90
+"""Time from SIGTERM to SIGKILL: the drain delay, then what was accepted, both within it."""
+
+_DEFAULT_REQUESTS = {"cpu": "1", "memory": "1Gi"}
+
+
+def deployment(
+    model: InferenceModel,
+    tenant: Tenant,
+    settings: Settings,
+    *,
+    engines: tuple[EngineSeen, ...],
+    revision: str,
+    replicas: int,
+) -> dict[str, Any]:
+    """The Deployment that serves a revision on devices of its engines' kinds."""
+    requests, limits = _resources(model)
+    offers = [engine.offer for engine in engines]
+    request = documents.serve_request(
+        model, tenant, settings, engines=engines, revision=revision, threads=_threads(requests["cpu"])
+    )
+    container = pod.container("runtime", settings.images.runtime, settings, request.model_dump_json(by_alias=True)) | {
+        "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
+        "resources": {
+            "requests": requests | pod.slice_of(offers),
+            "limits": limits | pod.slice_of(offers),
+        },
+        "startupProbe": _probe("live", period=1, failures=120),
+        "livenessProbe": _probe("live", period=10, failures=6),
+        "readinessProbe": _probe("ready", period=2, failures=2),
+    }
+    own = labels.labels(model, tenant, "runtime", revision)
+    spec = pod.pod_spec(tenant, settings, container, pod.volumes(tenant.spec.store.runtime_secret_name, None))
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": labels.metadata(model, revision, own),
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels.selector(model, revision)},
+            "progressDeadlineSeconds": model.spec.rollout.progress_deadline_seconds,
+            "revisionHistoryLimit": 2,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+            "template": {
+                "metadata": {"labels": own},
+                "spec": spec | {"affinity": pod.node_affinity(offers), "terminationGracePeriodSeconds": GRACE_SECONDS},
+            },
+        },
+    }
+
+
+def _probe(endpoint: str, *, period: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": f"/v2/health/{endpoint}", "port": "http"},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+        "timeoutSeconds": 2,
+    }
+
+
+def _resources(model: InferenceModel) -> tuple[dict[str, str], dict[str, str]]:
+    """Requests and limits: memory is limited to its request, as a replica over it would take from its neighbours."""
+    given = model.spec.serving.resources
+    requests = _DEFAULT_REQUESTS | dict((given.requests if given else None) or {})
+    limits = {"memory": requests["memory"]} | dict((given.limits if given else None) or {})
+    return requests, limits
+
+
+def _threads(cpu: str) -> int:
+    cores = float(cpu[:-1]) / 1000 if cpu.endswith("m") else float(cpu)
+    return max(1, math.ceil(cores))

@@ -1,0 +1,102 @@
+"""Settings of the operator: frozen, built once in `__main__`, passed down. Unknown keys are an error at start.
+
+The chart's `config:` block is the file; `ENGINERY_CONFIG` names its path. Secrets never stand in it: the operator's
+store credentials are a mounted folder.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from enginery_store.requests import StoreAccess
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+CONFIG_VARIABLE = "ENGINERY_CONFIG"
+"""Environment variable with the path of the settings file."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Images(_Section):
+    """Images of the programs the operator starts."""
+
+    builder: str
+    runtime: str
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    """Names of Secrets of the tenant's namespace."""
+
+
+class Lease(_Section):
+    """Leader election; a standby takes over within `duration_seconds` plus one retry after the active one vanished."""
+
+    name: str = "enginery-operator"
+    duration_seconds: int = 15
+    renew_deadline_seconds: int = 10
+    retry_seconds: int = 2
+
+
+class Tenancy(_Section):
+    """What holds for namespaces that no Tenant names."""
+
+    required: bool = True
+    """False: their models are served too, with the prefix below and the default Secret names."""
+    default_prefix: str = ""
+    """Such as s3://enginery/untenanted/; each namespace gets a folder of its own below it."""
+
+
+class Jobs(_Section):
+    """How builder Jobs run."""
+
+    ttl_seconds: int = 3600
+    """A finished Job is removed after this time; what it led to is in the store."""
+    start_deadline_seconds: int = 600
+    """A pod that cannot start (image, configuration) for this long gives its place back."""
+    retry_base_seconds: int = 20
+    """First pause before a Job that failed for a passing reason is asked again; doubles up to an hour."""
+    recheck_seconds: int = 600
+    """A final failure whose end nobody can notice (credentials, an unlistable source) is asked again so often."""
+    prepare_timeout_seconds: int = 1800
+    max_source_bytes: int = 64 * 1024**3
+    cpu_request: str = "500m"
+    cpu_limit: str = "2"
+    memory_request: str = "512Mi"
+    memory_limit: str = "2Gi"
+    work_limit: str = "20Gi"
+    """Size of the work folder (an emptyDir)."""
+
+
+class Settings(_Section):
+    """All settings."""
+
+    namespace: str = Field(default_factory=lambda: os.environ.get("POD_NAMESPACE", "enginery-system"))
+    watch_namespaces: tuple[str, ...] = ()
+    """Empty: the whole cluster."""
+    images: Images
+    store: StoreAccess = Field(default_factory=StoreAccess)
+    store_credentials_folder: Path = Path("/var/run/secrets/enginery/operator")
+    """The operator's own read access to manifests and listings, mounted as files."""
+    tenancy: Tenancy = Field(default_factory=Tenancy)
+    jobs: Jobs = Field(default_factory=Jobs)
+    lease: Lease = Field(default_factory=Lease)
+    onnxruntime_version: str = "1.32.0"
+    """Exact version inside the builder and runtime images; part of engine keys."""
+    tensorrt_version: str = "10.14.1"
+    """Exact version inside the GPU images; part of engine keys."""
+    resync_seconds: Annotated[int, Field(ge=5)] = 300
+    """Every object is looked at again this often, whatever was watched."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 8
+    """Models reconciled at once."""
+    http_port: int = 8080
+    """Metrics and health."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+
+def load() -> Settings:
+    """Read the file that ENGINERY_CONFIG names; a missing file, unknown key or wrong value ends the start."""
+    path = Path(os.environ.get(CONFIG_VARIABLE, "/etc/enginery/config.yaml"))
+    return Settings.model_validate(yaml.safe_load(path.read_text()))

@@ -1,0 +1,184 @@
+"""The status of an InferenceModel and of a Tenant, computed from what was seen and decided. Pure; one writer.
+
+Called at the end of a pass by `reconcile`, which writes it only when it differs from what is there.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from enginery_store.reasons import Reason
+
+from enginery_operator.api.v1alpha1 import API_VERSION, InferenceModel, Tenant
+from enginery_operator.conditions import MESSAGE_LIMIT, cut, merged, timestamp
+from enginery_operator.decide.seen import Decision, EngineSeen, JobSeen, Observed, Verdict
+from enginery_operator.keys import UNLISTED
+from enginery_operator.render import labels
+from enginery_operator.render.service import urls
+
+_STORE_SILENT = frozenset({Reason.STORE_UNAVAILABLE, Reason.STORE_TLS_FAILED})
+
+Status = dict[str, Any]
+
+
+def model_status(seen: Observed, decision: Decision, before: Mapping[str, Any]) -> Status:
+    """The whole status; `before` is the one that is there."""
+    model = seen.model
+    serving = seen.deployment(seen.serving)
+    status: Status = {
+        "observedGeneration": model.generation,
+        "replicas": serving.replicas if serving else 0,
+        "readyReplicas": serving.ready if serving else 0,
+        "selector": f"{labels.MODEL}={model.name},{labels.COMPONENT}=runtime",
+        "currentRevision": seen.serving if serving else None,
+        "targetRevision": seen.revision or before.get("targetRevision"),
+        "traffic": [{"revision": seen.serving, "percent": 100}] if serving and serving.ready else None,
+        "source": _source(seen) or before.get("source"),
+        "acceleratorSummary": _accelerator(model, seen),
+        "conditions": merged(
+            before.get("conditions", []), decision.conditions, generation=model.generation, now=seen.now
+        ),
+    }
+    if seen.serving:
+        status["url"] = next(iter(urls(model).values()))
+        status["addresses"] = [{"name": name, "url": url} for name, url in urls(model).items()]
+    status |= _engines(seen) or {key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")}
+    return {key: value for key, value in status.items() if value is not None}
+
+
+def remembered(decision: dict[str, Verdict], before: Mapping[str, Any], *, generation: int) -> dict[str, Verdict]:
+    """While the store is silent, what was found true for this generation stays true: nothing has said otherwise."""
+    earlier = {item["type"]: item for item in before.get("conditions", [])}
+
+    def one(name: str, verdict: Verdict) -> Verdict:
+        known = earlier.get(name)
+        silent = verdict.status == "Unknown" and (verdict.reason in _STORE_SILENT or verdict.reason is Reason.PENDING)
+        if silent and known and known["status"] == "True" and known["observedGeneration"] == generation:
+            return Verdict("True", Reason(known["reason"]), known["message"])
+        return verdict
+
+    return {name: one(name, verdict) for name, verdict in decision.items()}
+
+
+def _source(seen: Observed) -> Status | None:
+    source = seen.source
+    if source.fingerprint is None or source.pinned_at is None:
+        return None
+    found = {
+        "uri": seen.model.spec.source.uri,
+        "fingerprint": source.fingerprint or UNLISTED,
+        "sizeBytes": source.size_bytes,
+        "pinnedAt": timestamp(source.pinned_at),
+    }
+    if seen.outcome is not None and not seen.outcome.failed:
+        found |= {"digest": seen.outcome.source_digest, "sizeBytes": seen.outcome.source_size_bytes}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _accelerator(model: InferenceModel, seen: Observed) -> str:
+    wanted = model.spec.accelerator
+    if wanted.mode == "MIG":
+        return f"mig-{wanted.profile}"
+    if wanted.mode == "GPU":
+        return "gpu"
+    architectures = sorted({offer.target.architecture for offer in seen.matching})
+    return f"cpu-{','.join(architectures)}" if architectures else "cpu"
+
+
+def _engines(seen: Observed) -> Status:
+    """engines, their summary, precision and accuracy; nothing while no engine is known."""
+    if not seen.engines:
+        return {}
+    ready = [engine.manifest for engine in seen.engines if engine.manifest is not None]
+    found: Status = {
+        "engines": [_engine(engine) for engine in sorted(seen.engines, key=lambda item: item.offer.target.name)],
+        "engineSummary": f"{len(ready)}/{len(seen.engines)}",
+    }
+    if ready:
+        worst = max((manifest.accuracy for manifest in ready), key=lambda record: Decimal(record.degradation))
+        found["precision"] = {"effective": ready[0].precision_effective}
+        found["accuracy"] = worst.model_dump(by_alias=True)
+    return found
+
+
+def _engine(engine: EngineSeen) -> Status:
+    entry: Status = {"target": engine.offer.target.name, "key": f"sha256:{engine.key}", "state": _state(engine)}
+    if (manifest := engine.manifest) is not None:
+        entry |= {
+            "digest": f"sha256:{manifest.file.sha256}",
+            "signature": "Verified" if engine.signed else "Unsigned",
+            "backendVersion": f"{manifest.backend} {manifest.backend_version}",
+            "sizeBytes": manifest.file.size_bytes,
+            "deviceMemoryBytes": manifest.device_memory_bytes,
+            "buildSeconds": manifest.build_seconds,
+            "latency": [record.model_dump(by_alias=True, exclude={"profile"}) for record in manifest.latency][:16],
+        }
+        if manifest.device.driver_version:
+            entry["driverVersion"] = manifest.device.driver_version
+        if manifest.device.multiprocessors:
+            entry["multiprocessors"] = manifest.device.multiprocessors
+    if (failure := _failure(engine)) is not None:
+        entry["lastFailure"] = failure
+    return entry
+
+
+def _state(engine: EngineSeen) -> str:
+    if engine.manifest is not None:
+        return "Ready"
+    if engine.failure is not None or (engine.trouble is not None and not engine.trouble.passing):
+        return "Failed"
+    if engine.job is None:
+        return "Pending"
+    return "Building" if engine.job.active or engine.job.state == "Succeeded" else "Failed"
+
+
+def _failure(engine: EngineSeen) -> Status | None:
+    if engine.manifest is not None:
+        return None
+    if (outcome := engine.failure) is not None:
+        return {
+            "reason": outcome.reason.value,
+            "message": cut(outcome.message)[:MESSAGE_LIMIT],
+            "exitCode": outcome.exit_code,
+            "time": timestamp(outcome.finished_at),
+            "attempts": engine.job.attempt if engine.job else 1,
+        }
+    job = engine.job
+    if job is None or job.trouble is None or job.state not in {"Failed", "Suspended"}:
+        return None
+    return _job_failure(job)
+
+
+def _job_failure(job: JobSeen) -> Status:
+    trouble = job.trouble
+    found: Status = {
+        "reason": trouble.reason.value if trouble else Reason.BUILD_FAILED.value,
+        "message": cut(trouble.message) if trouble else "",
+        "time": timestamp(job.finished_at or job.created_at),
+        "attempts": job.attempt,
+    }
+    return found | ({"exitCode": job.exit_code} if job.exit_code is not None else {})
+
+
+def tenant_status(
+    tenant: Tenant,
+    verdicts: Mapping[str, Verdict],
+    bound: list[str],
+    models: tuple[int, int],
+    before: Mapping[str, Any],
+    *,
+    now: Any,
+) -> Status:
+    """The status of a Tenant."""
+    return {
+        "observedGeneration": tenant.generation,
+        "namespaces": bound,
+        "models": {"total": models[0], "ready": models[1]},
+        "conditions": merged(before.get("conditions", []), verdicts, generation=tenant.generation, now=now),
+    }
+
+
+def status_object(body: Mapping[str, Any], kind: str, status: Status) -> dict[str, Any]:
+    """What is applied to the status subresource; the uid refuses an object that was deleted and made again."""
+    metadata = {key: body["metadata"][key] for key in ("name", "namespace", "uid") if key in body["metadata"]}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status}

@@ -1,0 +1,175 @@
+"""What the model store says, read with the operator's own credentials, in threads and with a small cache.
+
+Called by `observe`. The operator only reads: listings of sources, outcomes, manifests. Manifests are immutable under
+their ETag, so a pass in steady state is one listing per engine.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from enginery_store.client import Credentials, StoreClient
+from enginery_store.errors import BucketMissingError, EngineryError, ObjectMissingError, StoreAccessError
+from enginery_store.identity import fingerprint
+from enginery_store.layout import MANIFEST_NAME, SIGNATURE_NAME, Location, engine_folder, parse_uri, request_object
+from enginery_store.manifest import EngineManifest, parse_document
+from enginery_store.reasons import Reason
+from enginery_store.requests import Outcome, StoreAccess
+from enginery_store.signing import verify
+
+from enginery_operator.decide.seen import Trouble
+
+_log = logging.getLogger(__name__)
+
+LISTING_LIMIT = 10_000
+"""A source with more objects is no model directory; its fingerprint covers the first of them."""
+
+REACH_SECONDS = 60
+"""A prefix that answered is not asked again for so long."""
+
+_ATTEMPTS = 2
+"""Tries within one request; the work queue's back-off does the rest."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a listing of a source gave: a fingerprint (empty: may not be listed), or what is wrong."""
+
+    fingerprint: str | None
+    size_bytes: int | None = None
+    trouble: Trouble | None = None
+
+
+@dataclass(frozen=True)
+class StoredEngine:
+    """A complete engine, or what keeps it from being one."""
+
+    manifest: EngineManifest | None
+    signed: bool = False
+    trouble: Trouble | None = None
+
+
+@dataclass
+class ModelStore:
+    """Reader of every tenant's prefix. Errors come back as Trouble: an outage is an observation, not a crash."""
+
+    credentials_folder: Path
+    _clients: dict[tuple[str, Credentials], StoreClient] = field(default_factory=dict)
+    _reached: dict[str, tuple[float, Trouble | None]] = field(default_factory=dict)
+    _outcomes: dict[Location, Outcome] = field(default_factory=dict)
+    _engines: dict[tuple[Location, str, str, tuple[str, ...]], StoredEngine] = field(default_factory=dict)
+
+    async def listing(self, access: StoreAccess, uri: str) -> Listing:
+        """The fingerprint of a source."""
+        return await asyncio.to_thread(self._listing, access, uri)
+
+    async def outcome(self, access: StoreAccess, prefix: str, key: str) -> tuple[Outcome | None, Trouble | None]:
+        """The stored outcome of a request or of a build that failed for good."""
+        return await asyncio.to_thread(self._outcome, access, prefix, key)
+
+    async def engine(self, access: StoreAccess, prefix: str, key: str, keys: tuple[str, ...]) -> StoredEngine | None:
+        """The engine under a key; None when there is none, or when its file is gone."""
+        return await asyncio.to_thread(self._engine, access, prefix, key, keys)
+
+    async def reach(self, access: StoreAccess, prefix: str) -> Trouble | None:
+        """What is wrong with a tenant's prefix, or None; asked at most once a minute."""
+        asked, trouble = self._reached.get(prefix, (0.0, None))
+        if trouble is not None or time.monotonic() - asked > REACH_SECONDS:
+            trouble = await asyncio.to_thread(self._reach, access, prefix)
+            self._reached[prefix] = (time.monotonic(), trouble)
+        return trouble
+
+    def _reach(self, access: StoreAccess, prefix: str) -> Trouble | None:
+        try:
+            self._client(access).list_objects(parse_uri(prefix), limit=1)
+        except BucketMissingError as error:
+            return _trouble(error)
+        except ObjectMissingError:
+            return None
+        except EngineryError as error:
+            return _trouble(error)
+        return None
+
+    def _client(self, access: StoreAccess) -> StoreClient:
+        """A client per endpoint and credentials; rotated credentials make a new one."""
+        credentials = Credentials.from_folder(self.credentials_folder)
+        identity = (access.model_dump_json(), credentials)
+        if identity not in self._clients:
+            self._clients[identity] = StoreClient(access, credentials, attempts=_ATTEMPTS)
+        return self._clients[identity]
+
+    def _listing(self, access: StoreAccess, uri: str) -> Listing:
+        try:
+            objects = self._client(access).list_objects(parse_uri(uri), limit=LISTING_LIMIT)
+        except StoreAccessError:
+            return Listing("")
+        except EngineryError as error:
+            return Listing(None, trouble=_trouble(error))
+        return Listing(fingerprint(objects), sum(item.size_bytes for item in objects))
+
+    def _outcome(self, access: StoreAccess, prefix: str, key: str) -> tuple[Outcome | None, Trouble | None]:
+        where = request_object(parse_uri(prefix), key)
+        if where in self._outcomes:
+            return self._outcomes[where], None
+        try:
+            found = self._client(access).read_document(where, Outcome)
+        except EngineryError as error:
+            return None, _trouble(error, passing=True)
+        if found is not None and found.key != key:
+            return None, Trouble(Reason.STORE_UNAVAILABLE, f"{where} is of another request", passing=True)
+        if found is not None and not found.failed:
+            self._outcomes[where] = found
+        return found, None
+
+    def _engine(self, access: StoreAccess, prefix: str, key: str, keys: tuple[str, ...]) -> StoredEngine | None:
+        folder = engine_folder(parse_uri(prefix), key)
+        try:
+            client = self._client(access)
+            etags = {item.name: item.etag for item in client.list_objects(folder / "")}
+            if MANIFEST_NAME not in etags:
+                return None
+            identity = (folder, etags[MANIFEST_NAME], etags.get(SIGNATURE_NAME, ""), keys)
+            if identity not in self._engines:
+                self._engines[identity] = _read_engine(client, folder, key, keys, signed=SIGNATURE_NAME in etags)
+            engine = self._engines[identity]
+        except ObjectMissingError:
+            return None
+        except EngineryError as error:
+            return StoredEngine(None, trouble=_trouble(error, passing=True))
+        if engine.manifest is not None and engine.manifest.file.name not in etags:
+            _log.warning("engine file is gone, manifest is left", extra={"engine": str(folder)})
+            return None
+        return engine
+
+
+def _read_engine(
+    client: StoreClient, folder: Location, key: str, keys: tuple[str, ...], *, signed: bool
+) -> StoredEngine:
+    """Read and verify a manifest; what does not verify is final trouble, as nobody but a builder may mend it."""
+    data = client.read(folder / MANIFEST_NAME)
+    try:
+        if keys:
+            if not signed:
+                return StoredEngine(None, trouble=_unverified(f"{folder} has no signature"))
+            verify(keys, data, client.read(folder / SIGNATURE_NAME))
+        manifest = parse_document(EngineManifest, data)
+    except EngineryError as error:
+        if error.retryable:
+            raise
+        return StoredEngine(None, trouble=_unverified(f"{folder}: {error.message}"))
+    if manifest.key != key:
+        return StoredEngine(None, trouble=_unverified(f"{folder} holds the manifest of another engine"))
+    return StoredEngine(manifest, signed=bool(keys))
+
+
+def _unverified(message: str) -> Trouble:
+    return Trouble(Reason.ENGINE_VERIFICATION_FAILED, f"{message}; remove the folder to have it built again")
+
+
+def _trouble(error: EngineryError, *, passing: bool | None = None) -> Trouble:
+    """`passing` overrides: what the operator itself may not read is the platform's to mend, not the tenant's."""
+    keeps = error.retryable if passing is None else passing
+    reason = error.reason if error.retryable or passing is None else Reason.STORE_UNAVAILABLE
+    return Trouble(reason, error.message, passing=keeps)
