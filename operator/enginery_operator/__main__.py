@@ -19,6 +19,7 @@ from enginery_operator import handlers, metrics
 from enginery_operator import settings as settings_module
 from enginery_operator.cache import Cache
 from enginery_operator.cluster import Cluster
+from enginery_operator.lease import Leadership
 from enginery_operator.reconcile import Context, reconcile
 from enginery_operator.settings import Settings
 from enginery_operator.stored import ModelStore
@@ -57,19 +58,21 @@ async def run(settings: Settings) -> int:
         await _operate(ctx, queue, stop)
 
     identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{os.getpid()}"
-    leader = asyncio.create_task(cluster.lead(settings.lease, settings.namespace, identity, work))
+    leader = asyncio.create_task(Leadership(cluster, settings.lease, settings.namespace, identity).lead(work))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({leader, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set() and leading.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(leader, SHUTDOWN_SECONDS)
     leader.cancel()
-    await asyncio.gather(leader, return_exceptions=True)
+    for ended in await asyncio.gather(leader, return_exceptions=True):
+        if isinstance(ended, Exception):
+            _log.error("the operator ended by itself", exc_info=ended)
     await server.cleanup()
     await cluster.close()
     if stop.is_set():
         return 0
-    _log.error("the lease was lost or the operator ended by itself; ending, so that one replica acts")
+    _log.error("not acting any more; ending, so that one replica acts")
     return 1
 
 

@@ -4,17 +4,12 @@ Called by `reconcile` and `__main__`. Objects are plain dicts. Writes are server
 so that what tenants and autoscalers own stays theirs; Jobs are immutable and therefore created once.
 """
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
 from kubernetes.aio import client, config
 from kubernetes.aio.client.exceptions import ApiException
-from kubernetes.aio.leaderelection.electionconfig import Config as ElectionConfig
-from kubernetes.aio.leaderelection.leaderelection import LeaderElection
-from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
 from enginery_operator import metrics
 from enginery_operator.errors import (
@@ -24,7 +19,6 @@ from enginery_operator.errors import (
     GoneError,
     RefusedError,
 )
-from enginery_operator.settings import Lease
 
 Object = dict[str, Any]
 
@@ -105,40 +99,9 @@ class Cluster:
         except GoneError:
             return None
 
-    async def lead(self, lease: Lease, namespace: str, identity: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the Lease, then run `work` while it is held; returns when the Lease was lost or `work` ended.
-
-        The Lease is given back when work ends by itself, so that a standby takes over at once.
-        """
-        lock = LeaseLock(lease.name, namespace, identity, self._api)
-        ended = asyncio.Event()
-
-        async def lead() -> None:
-            try:
-                await work()
-            finally:
-                ended.set()
-
-        election = LeaderElection(
-            ElectionConfig(
-                lock,
-                lease_duration=lease.duration_seconds,
-                renew_deadline=lease.renew_deadline_seconds,
-                retry_period=lease.retry_seconds,
-                onstarted_leading=lead,
-                onstopped_leading=None,
-            )
-        )
-        running = asyncio.create_task(election.run())
-        finished = asyncio.create_task(ended.wait())
-        try:
-            await asyncio.wait({running, finished}, return_when=asyncio.FIRST_COMPLETED)
-            if ended.is_set():
-                await self.patch("Lease", namespace, lease.name, {"spec": {"holderIdentity": ""}})
-        finally:
-            for task in (running, finished):
-                task.cancel()
-            await asyncio.gather(running, finished, return_exceptions=True)
+    async def replace(self, wanted: Object) -> Object:
+        """Write an object whole, if it is still of the version it carries; raises ConflictError otherwise."""
+        return await self._call("PUT", f"{_collection(wanted)}/{wanted['metadata']['name']}", body=wanted)
 
     async def _patch(self, wanted: Object, subresource: str) -> Object:
         address = f"{_collection(wanted)}/{wanted['metadata']['name']}{subresource}"

@@ -58,7 +58,12 @@ def configure(settings: kopf.OperatorSettings) -> None:
 
 
 def register(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQueue) -> None:
-    """Declare indices and event handlers."""
+    """Declare how to log in, indices and event handlers."""
+
+    @kopf.on.login(registry=registry)
+    def login(**kwargs: Any) -> Any:
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
     _register_indices(registry)
     _register_events(registry, ctx, queue)
 
