@@ -29,7 +29,7 @@ def converted(error: BaseException, otherwise: Reason) -> EngineryError:
             f"ran out of memory: {library_text(error, 200)}; give the build more memory or smaller profiles",
             reason=Reason.BUILD_OUT_OF_MEMORY,
         )
-    return FinalError(f"ONNX Runtime refuses the model: {library_text(error)}", reason=otherwise)
+    return FinalError(f"ONNX Runtime refuses the model: {library_text(error)}; export it again", reason=otherwise)
 
 
 def unsupported(op: str, node: str = "", domain: str = "") -> str:

@@ -6,6 +6,7 @@ It needs no device. Whatever is wrong with a source is said here, before a GPU i
 import tempfile
 from pathlib import Path
 
+from enginery_store.identity import fingerprint
 from enginery_store.layout import parse_uri
 from enginery_store.requests import Outcome, PrepareRequest
 
@@ -47,6 +48,6 @@ def _fetch(request: PrepareRequest, stores: Stores, folder: Path) -> FetchedFile
     fetch.require_unchanged(listing, request.source.fingerprint, uri)
     fetch.require_size(listing, request.max_source_bytes, uri)
     source = fetch.fetch_files(stores.source, location, listing, folder)
-    fetch.require_unchanged(stores.source.list_objects(location), request.source.fingerprint, uri)
+    fetch.require_unchanged(stores.source.list_objects(location), fingerprint(listing), uri)
     fetch.require_digest(source, request.source.digest)
     return source

@@ -55,5 +55,5 @@ def _values(source: np.random.Generator, datatype: str, shape: tuple[int, ...], 
     if kind.kind == "O":
         return np.full(shape, "a", dtype=object)
     if kind.kind == "f":
-        return (source.standard_normal(shape, dtype=np.float32) * np.float32(temper.scale)).astype(kind)
-    return source.integers(temper.lowest, temper.highest, shape, endpoint=True).astype(kind)
+        return np.asarray(source.standard_normal(shape, dtype=np.float32) * np.float32(temper.scale), kind)
+    return np.asarray(source.integers(temper.lowest, temper.highest, shape, endpoint=True), kind)

@@ -10,6 +10,18 @@ from collections.abc import Iterable
 MESSAGE_LIMIT = 900
 """Characters of a message: conditions hold 1024, and the operator adds what happens next."""
 
+_NOISE = (
+    (re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : "), ""),
+    (re.compile(r"Load model from \S+ failed:"), ""),
+    (
+        re.compile(r"Non-zero status code returned while running (\w+) node\. Name:'([^']*)' Status Message: "),
+        r"\1 (node \2): ",
+    ),
+    (re.compile(r"\S+\.(?:cc|h|hpp):\d+ (?:.*onnxruntime::[^)]*\)(?: const)?(?: \[with [^\]]*\])?\s*)?"), ""),
+    (re.compile(r"(?<![\w:/])/(?:[\w.+@-]+/)+"), ""),
+)
+"""What ONNX Runtime puts around its sentences, and what to keep of it; folders of this pod are nobody's business."""
+
 _NAME_LIMIT = 80
 _LIST_LIMIT = 8
 
@@ -30,12 +42,10 @@ def listed(names: Iterable[str]) -> str:
 
 def library_text(error: BaseException, limit: int = 400) -> str:
     """What a library said, on one line, without our paths, its source files and its C++ signatures."""
-    text = re.sub(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ", "", str(error))
-    text = re.sub(r"Load model from \S+ failed:", "", text)
-    text = re.sub(r"/onnxruntime_src/\S+ .*?\)(?: const)? (?=[A-Z])", "", text)
-    text = re.sub(r"(?<![\w:/])/(?:[\w.+@-]+/)+", "", text)
-    text = " ".join(text.split())
-    return text[:limit] if text else type(error).__name__
+    text = " ".join(str(error).split())
+    for pattern, plain in _NOISE:
+        text = pattern.sub(plain, text)
+    return text[:limit].strip() or type(error).__name__
 
 
 def bounded(message: str) -> str:

@@ -108,7 +108,14 @@ def file_digest(path: Path) -> FileDigest:
 class StoreClient:
     """One endpoint with one set of credentials. Thread-safe, as boto3's clients are."""
 
-    def __init__(self, access: StoreAccess, credentials: Credentials | None = None, *, attempts: int = 4) -> None:
+    def __init__(
+        self,
+        access: StoreAccess,
+        credentials: Credentials | None = None,
+        *,
+        attempts: int = 4,
+        read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
+    ) -> None:
         """Connects lazily. `attempts` counts tries of one request, with the SDK's exponential back-off between."""
         secret = credentials or Credentials()
         self.endpoint = secret.endpoint or access.endpoint
@@ -120,7 +127,7 @@ class StoreClient:
         )
         config = Config(
             connect_timeout=CONNECT_TIMEOUT_SECONDS,
-            read_timeout=READ_TIMEOUT_SECONDS,
+            read_timeout=read_timeout_seconds,
             retries={"mode": "standard", "total_max_attempts": attempts},
             request_checksum_calculation=required,
             response_checksum_validation=required,

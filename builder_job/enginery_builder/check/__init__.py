@@ -28,7 +28,8 @@ def check_model(source: FetchedFiles) -> CheckedModel:
     operators.require_known(model)
     inputs, outputs = graph.interface(model.graph)
     tensors.require_sound(model, path)
-    outputs = trial.with_inferred_shapes(path, outputs)
+    declared = {value.name for value in model.graph.output if value.type.tensor_type.HasField("shape")}
+    outputs = trial.with_inferred_shapes(path, outputs, declared)
     external = dict.fromkeys(external_fields(tensor)["location"] for tensor in external_tensors(model))
     LOG.info("model checked", extra={"nodes": len(model.graph.node), "opset": opset, "external": len(external)})
     return CheckedModel(path, tuple(external), inputs, outputs, opset)

@@ -1,4 +1,4 @@
-"""Is every operator one that ONNX defines? Operators of other domains are decided by ONNX Runtime, in `trial`."""
+"""Is every operator one that ONNX or ONNX Runtime defines? What has a name but no kernel shows in `trial`."""
 
 from functools import cache
 
@@ -12,6 +12,9 @@ from enginery_builder.wording import quoted
 _DEFINED_DOMAINS = frozenset({"", "ai.onnx.ml"})
 """Domains whose operators the onnx package lists."""
 
+_RUNTIME_DOMAINS = frozenset({"com.microsoft"})
+"""ONNX Runtime's own operators: whether it has this one shows when it opens the model."""
+
 
 def require_known(model: onnx.ModelProto) -> None:
     """Raises FinalError (UnsupportedOperator) that names operator, domain and node."""
@@ -20,14 +23,20 @@ def require_known(model: onnx.ModelProto) -> None:
     for graph in every_graph(model):
         for node in graph.node:
             domain = _domain(node.domain)
-            if domain not in _DEFINED_DOMAINS or (domain, node.op_type) in functions:
+            if domain in _RUNTIME_DOMAINS or (domain, node.op_type) in functions:
                 continue
+            where = (
+                f"operator {quoted(node.op_type)} of domain {quoted(domain or 'ai.onnx')} (node {quoted(node.name)})"
+            )
+            if domain not in _DEFINED_DOMAINS:
+                raise _unsupported(f"{where} is a custom operator; export the model with standard ONNX operators")
             if not _defined(node.op_type, imports.get(domain, 1), domain):
-                raise FinalError(
-                    f"operator {quoted(node.op_type)} of domain {domain or 'ai.onnx'} (node {quoted(node.name)}) does"
-                    f" not exist in opset {imports.get(domain, 1)}; use a standard operator, or export again",
-                    reason=Reason.UNSUPPORTED_OPERATOR,
-                )
+                opset = imports.get(domain, 1)
+                raise _unsupported(f"{where} does not exist in opset {opset}; use a standard operator, or export again")
+
+
+def _unsupported(text: str) -> FinalError:
+    return FinalError(text, reason=Reason.UNSUPPORTED_OPERATOR)
 
 
 @cache

@@ -6,7 +6,7 @@ and a model may refuse those; so a profile is at fault only if the model runs at
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from enginery_store.errors import EngineryError, FinalError
@@ -25,11 +25,14 @@ TRIAL_ELEMENTS = 1 << 22
 """Larger inputs are not tried: this Job has no device, and its time is for checking."""
 
 
-def with_inferred_shapes(path: Path, outputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    """Outputs whose shape the model leaves open get the one ONNX Runtime infers. Raises when it refuses the model."""
+def with_inferred_shapes(
+    path: Path, outputs: Sequence[TensorSpec], declared: Collection[str]
+) -> tuple[TensorSpec, ...]:
+    """Outputs without a declared shape get the one ONNX Runtime infers, or [-1]. Raises when it refuses the model."""
     inferred = open_reference(path, Reason.SOURCE_INVALID).output_shapes()
     return tuple(
-        spec if spec.shape else spec.model_copy(update={"shape": inferred.get(spec.name, [])}) for spec in outputs
+        spec if spec.name in declared else spec.model_copy(update={"shape": inferred.get(spec.name) or [-1]})
+        for spec in outputs
     )
 
 
@@ -78,7 +81,7 @@ def _fault(opened: OpenModel, model: CheckedModel, shapes: Shapes) -> str:
             if error.reason == Reason.BUILD_OUT_OF_MEMORY:
                 LOG.warning("trial ran out of memory", extra={"shapes": shapes})
                 return ""
-            fault = error.message.removeprefix("ONNX Runtime refuses the model: ")
+            fault = error.message.removeprefix("ONNX Runtime refuses the model: ").removesuffix("; export it again")
         else:
             return ""
     return fault
