@@ -45,6 +45,7 @@ class Fetched:
     folder: Location
     manifest: bytes
     signature: bytes | None
+    """None where there is none, or none is required."""
 
 
 def connect(request: ServeRequest) -> "StoreClient":
@@ -63,8 +64,13 @@ def fetch_manifest(store: "StoreClient", request: ServeRequest, patience_seconds
 
     def read() -> Fetched:
         manifest = store.read(folder / MANIFEST_NAME)
-        signature = store.read(folder / SIGNATURE_NAME) if request.public_keys else None
-        return Fetched(engine.key, folder, manifest, signature)
+        return Fetched(engine.key, folder, manifest, signature() if request.public_keys else None)
+
+    def signature() -> bytes | None:
+        try:
+            return store.read(folder / SIGNATURE_NAME)
+        except ObjectMissingError:
+            return None
 
     return _patiently(read, patience_seconds)
 

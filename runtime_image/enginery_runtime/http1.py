@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a socket: an asyncio.Protocol around httptools' parser, for the REST and the metrics port.
+"""HTTP/1.1 on a socket: an asyncio.Protocol around httptools' parser, for the ports that `http_server` opens.
 
 It knows nothing of inference: `Http1` reads requests within limits, hands each to an application as an `Exchange`, and
 writes answers in the order of the requests (pipelining). No task or future per request: an application answers by
@@ -6,16 +6,17 @@ calling `Exchange.answer`, now or later.
 """
 
 import asyncio
-import zlib
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, cast
 
 import httptools
 import orjson
 
-from enginery_runtime.errors import InvalidRequestError, RequestError, TooLargeError
+from enginery_runtime.errors import InvalidRequestError, RequestError
+from enginery_runtime.http_body import Body
 from enginery_runtime.limits import Budget
 from enginery_runtime.settings import Settings
 
@@ -28,7 +29,6 @@ LINGER_SECONDS = 2.0
 UNREAD_SECONDS = 60.0
 """A client that reads nothing of its answers for this long is cut off."""
 
-_ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 _FOREVER = float("inf")
 _HEADS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
@@ -50,7 +50,7 @@ class SlowClientError(RequestError):
 class Exchange:
     """One request, and the place its answer goes to."""
 
-    __slots__ = ("_connection", "body", "close", "headers", "method", "on_hangup", "reply", "reserved", "url")
+    __slots__ = ("_connection", "body", "close", "headers", "method", "on_hangup", "reading", "reply", "url")
 
     def __init__(self, connection: "Http1") -> None:
         self._connection = connection
@@ -58,9 +58,10 @@ class Exchange:
         self.url = b""
         self.headers: dict[bytes, bytes] = {}
         """Lower-case names; of repeated headers the last."""
-        self.body = b""
+        self.reading = Body(connection.port.settings.max_request_bytes, connection.port.budget)
+        self.body: bytes | bytearray = b""
+        """The whole body, once the application sees the exchange."""
         self.close = False
-        self.reserved = 0
         self.reply: bytes | None = None
         self.on_hangup: Callable[[], None] | None = None
         """Called when the client goes away before the answer."""
@@ -70,7 +71,7 @@ class Exchange:
         if self.reply is not None:
             return
         connection = self._connection
-        self.close = self.close or connection.server.leaving()
+        self.close = self.close or connection.port.leaving()
         head = b"%bContent-Type: %b\r\nContent-Length: %d\r\n%b%b\r\n" % (
             _HEADS.get(status) or b"HTTP/1.1 %d Error\r\n" % status,
             content_type,
@@ -88,57 +89,24 @@ class Exchange:
         self.answer(error.status, orjson.dumps({"error": error.message}), extra=extra)
 
 
-class HttpServer:
-    """What the connections of one port share: the application, limits, and one timer that finds the slow ones."""
+@dataclass(slots=True)
+class Port:
+    """What the connections of one port share; `http_server` makes it."""
 
-    def __init__(
-        self,
-        application: Callable[[Exchange], None],
-        settings: Settings,
-        budget: Budget,
-        leaving: Callable[[], bool],
-    ) -> None:
-        """`leaving` says whether clients should look for another address."""
-        self.application = application
-        self.settings = settings
-        self.budget = budget
-        self.leaving = leaving
-        self.connections: set[Http1] = set()
-        self._server: asyncio.Server | None = None
-        self._sweeper: asyncio.TimerHandle | None = None
-
-    async def listen(self, host: str, port: int) -> None:
-        """Open the port."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Http1(self, loop), host, port, backlog=1024)
-        self._sweep()
-
-    def stop_listening(self) -> None:
-        """Refuse new connections; those that are open go on."""
-        if self._server is not None:
-            self._server.close()
-
-    def close_all(self) -> None:
-        """Close every connection once its written answers are sent."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        for connection in list(self.connections):
-            connection.shut()
-
-    def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        for connection in list(self.connections):
-            if connection.deadline < now:
-                connection.overdue()
-        self._sweeper = loop.call_later(1.0, self._sweep)
+    application: Callable[[Exchange], None]
+    """Answers every exchange, now or later, and never raises."""
+    settings: Settings
+    budget: Budget
+    leaving: Callable[[], bool]
+    """Whether clients should look for another address."""
+    connections: set["Http1"] = field(default_factory=set)
 
 
 class Http1(asyncio.Protocol):
     """One connection. Names that begin with `on_` are the parser's callbacks."""
 
-    def __init__(self, server: HttpServer, loop: asyncio.AbstractEventLoop) -> None:
-        self.server = server
+    def __init__(self, port: Port, loop: asyncio.AbstractEventLoop) -> None:
+        self.port = port
         self.deadline = _FOREVER
         """Moment of the loop's clock at which the client is too slow."""
         self._loop = loop
@@ -150,17 +118,14 @@ class Http1(asyncio.Protocol):
         self._current: Exchange | None = None
         self._in_head = False
         self._head_bytes = 0
-        self._chunks: list[bytes] = []
-        self._size = 0
-        self._inflate: Any = None
 
     # --- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client came."""
         self._transport = cast(asyncio.Transport, transport)
-        self.server.connections.add(self)
-        self.deadline = self._loop.time() + self.server.settings.header_timeout_seconds
+        self.port.connections.add(self)
+        self.deadline = self._loop.time() + self.port.settings.header_timeout_seconds
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; what follows a last request is read and forgotten."""
@@ -185,9 +150,9 @@ class Http1(asyncio.Protocol):
         """The client is gone; what it still waits for is cancelled."""
         del exc
         self._finished = True
-        self.server.connections.discard(self)
+        self.port.connections.discard(self)
         if self._current is not None:
-            self._release(self._current)
+            self._current.reading.release()
         self._abandon()
 
     def pause_writing(self) -> None:
@@ -210,8 +175,7 @@ class Http1(asyncio.Protocol):
         self._current = Exchange(self)
         self._in_head = True
         self._head_bytes = 0
-        self._chunks, self._size, self._inflate = [], 0, None
-        self.deadline = self._loop.time() + self.server.settings.header_timeout_seconds
+        self.deadline = self._loop.time() + self.port.settings.header_timeout_seconds
 
     def on_url(self, url: bytes) -> None:
         """A part of the target."""
@@ -235,71 +199,48 @@ class Http1(asyncio.Protocol):
         self._check_head()
         if self._current is None:
             return
-        headers = exchange.headers
         try:
-            length = int(headers.get(b"content-length", b"0"))
-            self._require_size(length)
-            encoding = headers.get(b"content-encoding", b"identity").lower()
-            if encoding in (b"gzip", b"deflate"):
-                self._inflate = zlib.decompressobj(_ZLIB_OR_GZIP)
-            elif encoding != b"identity":
-                raise InvalidRequestError("Content-Encoding: gzip, deflate and identity are understood")
-            self._reserve(exchange, length)
-        except ValueError:
-            self._refuse(InvalidRequestError("Content-Length: not a number"))
+            exchange.reading.begin(exchange.headers)
         except RequestError as error:
             self._refuse(error)
-        else:
-            self.deadline = self._loop.time() + self.server.settings.body_timeout_seconds
-            if headers.get(b"expect", b"").lower() == b"100-continue" and not self._pipeline:
-                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return
+        self.deadline = self._loop.time() + self.port.settings.body_timeout_seconds
+        if exchange.headers.get(b"expect", b"").lower() == b"100-continue" and not self._pipeline:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, data: bytes) -> None:
         """A part of the body."""
-        exchange = self._current
-        if exchange is None:
-            return
-        try:
-            if self._inflate is not None:
-                data = self._inflate.decompress(data, self.server.settings.max_request_bytes - self._size + 1)
-            self._size += len(data)
-            self._require_size(self._size)
-            if self._size > exchange.reserved:
-                self._reserve(exchange, self._size)
-        except zlib.error as error:
-            self._refuse(
-                InvalidRequestError(f"body: not valid {exchange.headers[b'content-encoding'].decode()}: {error}")
-            )
-        except RequestError as error:
-            self._refuse(error)
-        else:
-            self._chunks.append(data)
+        if self._current is not None:
+            try:
+                self._current.reading.feed(data)
+            except RequestError as error:
+                self._refuse(error)
 
     def on_message_complete(self) -> None:
         """The request is whole: hand it on."""
         exchange = self._current
         if exchange is None:
             return
-        if self._inflate is not None and not self._inflate.eof:
-            self._refuse(InvalidRequestError("body: the compressed data ends early"))
+        try:
+            exchange.body = exchange.reading.finish()
+        except RequestError as error:
+            self._refuse(error)
             return
         self._current = None
         self.deadline = _FOREVER
-        exchange.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks = []
         exchange.close = not self._parser.should_keep_alive()
         self._pipeline.append(exchange)
         if exchange.close:
             self._finished = True
         if len(self._pipeline) >= MAX_PIPELINED:
             self._transport.pause_reading()
-        self.server.application(exchange)
+        self.port.application(exchange)
 
     # --- answers
 
     def answered(self, exchange: Exchange) -> None:
         """An exchange has its reply: write it once all before it are written."""
-        self._release(exchange)
+        exchange.reading.release()
         if not self._pipeline or self._transport.is_closing():
             return
         if len(self._pipeline) > 1 and not self._flushing:
@@ -358,7 +299,7 @@ class Http1(asyncio.Protocol):
         """Nobody will read these answers any more."""
         pipeline, self._pipeline = self._pipeline, deque()
         for exchange in pipeline:
-            self._release(exchange)
+            exchange.reading.release()
             if exchange.reply is None and exchange.on_hangup is not None:
                 exchange.on_hangup()
 
@@ -373,28 +314,14 @@ class Http1(asyncio.Protocol):
             return
         exchange = self._current or Exchange(self)
         self._finish()
-        self._chunks = []
         exchange.close = True
         self._pipeline.append(exchange)
         exchange.refuse(error)
 
     def _check_head(self) -> None:
-        limit = self.server.settings.max_header_bytes
+        limit = self.port.settings.max_header_bytes
         if self._head_bytes > limit and self._current is not None:
             self._refuse(HeaderTooLargeError(f"request line and headers are larger than {limit} bytes"))
 
-    def _require_size(self, size_bytes: int) -> None:
-        limit = self.server.settings.max_request_bytes
-        if size_bytes > limit:
-            raise TooLargeError(f"the request is larger than {limit} bytes, the limit of this server")
-
-    def _reserve(self, exchange: Exchange, size_bytes: int) -> None:
-        self.server.budget.take(size_bytes - exchange.reserved)
-        exchange.reserved = size_bytes
-
-    def _release(self, exchange: Exchange) -> None:
-        self.server.budget.give(exchange.reserved)
-        exchange.reserved = 0
-
     def _next_deadline(self) -> float:
-        return _FOREVER if self._pipeline else self._loop.time() + self.server.settings.idle_timeout_seconds
+        return _FOREVER if self._pipeline else self._loop.time() + self.port.settings.idle_timeout_seconds

@@ -37,7 +37,7 @@ class Decoded:
     all_binary: bool
 
 
-def decode(body: bytes, json_length: bytes | None, shape: ModelShape) -> Decoded:
+def decode(body: bytes | bytearray, json_length: bytes | None, shape: ModelShape) -> Decoded:
     """Read a body; raises InvalidRequestError."""
     size = _json_size(body, json_length)
     try:
@@ -56,7 +56,7 @@ def decode(body: bytes, json_length: bytes | None, shape: ModelShape) -> Decoded
     return Decoded(inputs, outputs, request_id, parameters, binary, all_binary)
 
 
-def _json_size(body: bytes, json_length: bytes | None) -> int:
+def _json_size(body: bytes | bytearray, json_length: bytes | None) -> int:
     if json_length is None:
         return len(body)
     if not json_length.isdigit() or int(json_length) > len(body):

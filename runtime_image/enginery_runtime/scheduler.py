@@ -45,6 +45,7 @@ class Scheduler:
         self._unfinished = 0
         self._pumping = False
         self._broken = False
+        self._stopped = False
         self._wakeup: asyncio.TimerHandle | None = None
         self._idle: asyncio.Event = asyncio.Event()
         self._idle.set()
@@ -84,8 +85,12 @@ class Scheduler:
         await self._idle.wait()
 
     def stop(self) -> None:
-        """Refuse what still waits and end the instance's thread."""
-        self._refuse_all(UnavailableError("the server stops"))
+        """Refuse what still waits, cut what still runs, and end the instance's thread."""
+        error = UnavailableError("the server stops before this request is done")
+        self._stopped = True
+        for request in self._running:
+            request.done(error)
+        self._refuse_all(error)
         self._instance.stop()
 
     def _pump_soon(self) -> None:
@@ -109,6 +114,8 @@ class Scheduler:
             self._wake_at(due)
 
     def _finished(self, execution: Execution) -> None:
+        if self._stopped:
+            return
         now = time.monotonic()
         rows = sum(request.rows for request in execution.requests)
         self._statistics.executed(rows, len(execution.requests), execution.timing, time.time())

@@ -6,12 +6,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from enginery_store.requests import ServeRequest
 
 from enginery_runtime.grpc_server import start_grpc
-from enginery_runtime.http1 import HttpServer
+from enginery_runtime.http_server import HttpServer
 from enginery_runtime.lifecycle import Phase
 from enginery_runtime.limits import Budget
 from enginery_runtime.metrics import MetricsApi
@@ -102,35 +103,34 @@ class Server:
 
     async def _drain(self) -> None:
         """Serve on for the drain delay, finish what was accepted, and cut what outlives the grace period."""
-        end = asyncio.get_running_loop().time() + self._settings.grace_seconds
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._settings.grace_seconds
         log.info("draining")
         if self._scheduler is not None:
             await asyncio.sleep(min(self._settings.drain_delay_seconds, self._settings.grace_seconds))
         self.service.lifecycle.enter(Phase.STOPPED)
         self._rest.stop_listening()
         self._metrics.stop_listening()
-        await asyncio.gather(self._finish_rest(end), self._finish_grpc(end))
+        grpc_stopped = asyncio.ensure_future(self._grpc.stop(end - loop.time() + FAREWELL_SECONDS))
         if self._scheduler is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._scheduler.idle(), max(0.0, end - loop.time()))
             self._scheduler.stop()
-        await asyncio.sleep(0)
+        await self._say_farewell(end + FAREWELL_SECONDS)
+        await grpc_stopped
         self._rest.close_all()
         self._metrics.close_all()
         log.info("stopped")
 
-    async def _finish_rest(self, end: float) -> None:
-        """Until nothing is in work, then a moment more, so that clients hear "closing" instead of a reset."""
+    async def _say_farewell(self, end: float) -> None:
+        """Until no REST client is in work, then a moment more, so that clients hear "closing" instead of a reset."""
         loop = asyncio.get_running_loop()
         quiet_since: float | None = None
         while self._rest.connections and loop.time() < end:
-            busy = any(connection.busy for connection in self._rest.connections)
-            quiet_since = None if busy else quiet_since or loop.time()
+            quiet_since = None if self._rest.busy else quiet_since or loop.time()
             if quiet_since is not None and loop.time() - quiet_since >= FAREWELL_SECONDS:
                 return
             await asyncio.sleep(TICK_SECONDS)
-
-    async def _finish_grpc(self, end: float) -> None:
-        """Tell clients to go, and wait for accepted calls."""
-        await self._grpc.stop(max(0.0, end - asyncio.get_running_loop().time()))
 
 
 async def _in_thread(action: Callable[[], T]) -> T:

@@ -14,7 +14,9 @@ def verify_manifest(key: str, manifest: bytes, signature: bytes | None, public_k
     Raises SignatureError, DocumentError, or EngineVerificationError for the genuine manifest of another engine.
     """
     if public_keys:
-        verify(public_keys, manifest, signature or b"")
+        if signature is None:
+            raise EngineVerificationError("a signature is required, and the manifest has none")
+        verify(public_keys, manifest, signature)
     document = parse_document(EngineManifest, manifest)
     if document.key != key:
         raise EngineVerificationError(f"the manifest under key {key} is that of engine {document.key}")

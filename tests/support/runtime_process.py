@@ -120,8 +120,14 @@ class RuntimeProcess:
 
     def wait_open(self) -> Self:
         """Until the ports answer, whatever they say."""
-        eventually(lambda: self.get("/v2/health/live").status_code, READY_TIMEOUT_SECONDS, 0.02)
+        eventually(self._is_open, READY_TIMEOUT_SECONDS, 0.02)
         return self
+
+    def _is_open(self) -> bool:
+        try:
+            return bool(self.get("/v2/health/live").status_code)
+        except httpx.TransportError:
+            return False
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)

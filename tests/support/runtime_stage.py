@@ -21,11 +21,19 @@ class Stage:
         self.prefix = f"s3://{self.bucket.name}/tenant"
 
     def publish(
-        self, model: bytes, *, under: str = "", key: SigningKey | None = None, **changes: object
+        self,
+        model: bytes,
+        *,
+        blob: bytes | None = None,
+        under: str = "",
+        key: SigningKey | None = None,
+        **changes: object,
     ) -> EngineManifest:
-        """Publish a model as an engine; `changes` replace fields of its manifest."""
+        """Publish a model as an engine; `changes` replace fields of its manifest, `blob` the model's file."""
         manifest = a_manifest(model, **changes)
-        publish(self.bucket.client(), self.prefix, model, manifest, key or self.key, under=under)
+        client = self.bucket.client()
+        publish(client, self.prefix, model if blob is None else blob, manifest, key or self.key, under=under)
+        client.close()
         return manifest
 
     def order(self, *manifests: EngineManifest, name: str = "tiny", **changes: object) -> ServeRequest:
