@@ -1,22 +1,25 @@
-"""The command line: `python -m enginery_cluster up|down|images|env|status|kwok|devices|device-plugin`.
+"""The command line: `python -m enginery_cluster COMMAND`. Called by the Makefile and by people.
 
-Called by the Makefile and by people; each command is one function of another module.
+Each command is one function of another module, imported when it is called: the device plugin on the node needs no
+image builder, and `env` is called by every shell.
 """
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from enginery_cluster.places import cluster_names
+from enginery_cluster.gpu_labels import MIG_COUNT, MIG_RESOURCE
+from enginery_cluster.places import Places, cluster_names
 from enginery_cluster.steps import say
 
 Command = Callable[[argparse.Namespace], None]
 
 
 def _up(arguments: argparse.Namespace) -> None:
-    provider = os.environ.get("CLUSTER", "namespaces")
+    provider = os.environ.get("CLUSTER") or "namespaces"
     if provider == "kind":
         from enginery_cluster import kind
 
@@ -50,6 +53,47 @@ def _images(arguments: argparse.Namespace) -> None:
     images.images(arguments.name)
 
 
+def _env(arguments: argparse.Namespace) -> None:
+    from enginery_cluster import report
+
+    print(report.environment(arguments.name))
+
+
+def _status(_: argparse.Namespace) -> None:
+    from enginery_cluster import report
+
+    print(report.status())
+
+
+def _shell(arguments: argparse.Namespace) -> None:
+    from enginery_cluster import node_process
+
+    command = arguments.command or [os.environ.get("SHELL", "/bin/sh")]
+    sys.exit(subprocess.run(node_process.inside(Places(arguments.name), *command), check=False).returncode)
+
+
+def _kwok(arguments: argparse.Namespace) -> None:
+    from enginery_cluster import kwok
+
+    kwok.kwok(arguments.name, arguments.nodes, arguments.stages)
+
+
+def _component(arguments: argparse.Namespace) -> None:
+    from enginery_cluster import node_spec
+
+    change = node_spec.stop_component if arguments.action == "stop" else node_spec.start_component
+    change(Places(arguments.name), arguments.component)
+
+
+def _devices(arguments: argparse.Namespace) -> None:
+    from enginery_cluster import device_plugin
+
+    path = Places(arguments.name).devices
+    wanted = device_plugin.read_devices(path)
+    wanted[arguments.resource] = {"count": arguments.count, "unhealthy": arguments.unhealthy}
+    device_plugin.write_devices(path, {name: devices for name, devices in wanted.items() if devices["count"]})
+
+
 def _device_plugin(arguments: argparse.Namespace) -> None:
     from enginery_cluster import device_plugin
 
@@ -71,6 +115,20 @@ def _parser() -> argparse.ArgumentParser:
     removal.add_argument("--all", action="store_true", help="every cluster of this checkout")
     removal.add_argument("--verify", action="store_true", help="remove nothing, fail if anything is left")
     command("images", _images, "build the three programs' images and load them into the cluster")
+    command("env", _env, "print shell variables of the cluster, for eval")
+    command("status", _status, "list this checkout's clusters")
+    shell = command("shell", _shell, "run a program in the node's namespaces (default: a shell)")
+    shell.add_argument("command", nargs="*")
+    fleet = command("kwok", _kwok, "add simulated GPU nodes")
+    fleet.add_argument("--nodes", type=int, default=100, help="how many (default: 100)")
+    fleet.add_argument("--stages", type=Path, help="a file of kwok Stages in place of kwok's own")
+    component = command("component", _component, "take a component of the node out of service, or bring it back")
+    component.add_argument("action", choices=["stop", "start"])
+    component.add_argument("component", help="for example kube-apiserver, versitygw, kubelet")
+    devices = command("devices", _devices, "change what the fake device plugin advertises")
+    devices.add_argument("--resource", default=MIG_RESOURCE)
+    devices.add_argument("--count", type=int, default=MIG_COUNT, help="0 withdraws the resource")
+    devices.add_argument("--unhealthy", type=int, default=0, help="how many of them are broken")
     plugin = command("device-plugin", _device_plugin, "the fake device plugin (runs on the node)")
     plugin.add_argument("file", type=Path, help="what it advertises: devices.json of the state folder")
     return parser

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from enginery_cluster.addresses import Addresses
-from enginery_cluster.configuration import PAUSE_IMAGE
+from enginery_cluster.configuration import NODE_NAME, PAUSE_IMAGE
 
 _LABELS = {"k8s-app": "kube-dns"}
 _META = {"name": "coredns", "namespace": "kube-system"}
@@ -79,6 +79,7 @@ def _coredns_pod(kubebox: Path) -> dict[str, Any]:
     return {
         "serviceAccountName": "coredns",
         "priorityClassName": "system-cluster-critical",
+        "nodeName": NODE_NAME,  # never on a simulated node
         "dnsPolicy": "Default",
         "tolerations": [{"operator": "Exists"}],
         "terminationGracePeriodSeconds": 1,

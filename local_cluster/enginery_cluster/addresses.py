@@ -43,6 +43,11 @@ class Addresses:
         return next(self.pods.subnets(new_prefix=24))
 
     @property
+    def simulated_pods(self) -> IPv4Network:
+        """Addresses that kwok hands out; nobody answers there."""
+        return list(self.pods.subnets(new_prefix=18))[-1]
+
+    @property
     def services(self) -> IPv4Network:
         """Cluster addresses of services."""
         return IPv4Network(f"10.{128 + self.number}.0.0/16")
@@ -56,6 +61,11 @@ class Addresses:
     def dns_service(self) -> str:
         """Cluster DNS."""
         return str(self.services[10])
+
+
+def of_node(address: str) -> Addresses:
+    """The networks of the cluster whose node has this address."""
+    return Addresses(int(address.split(".")[2]))
 
 
 def choose(hash8: str, routes: list[IPv4Network]) -> Addresses:

@@ -1,6 +1,7 @@
 """The base of our images where there is no registry: a small Debian with Python, made by mmdebstrap.
 
-Called by `images`. Kept in the cache under a digest of its package list. The packages come from the machine's own Debian mirror.
+Called by `images`. Kept in the cache under a digest of its package list; the packages come from the machine's own
+Debian mirror.
 """
 
 import hashlib

@@ -158,6 +158,7 @@ AUDIT_POLICY = json.dumps(
                     "system:kube-controller-manager",
                     "system:kube-scheduler",
                     "system:kube-proxy",
+                    "kwok",
                 ],
             },
             {"level": "None", "userGroups": ["system:nodes"]},

@@ -26,6 +26,12 @@ POLL_SECONDS = 0.5
 Wanted = dict[str, dict[str, int]]
 
 
+def read_devices(path: Path) -> Wanted:
+    """What a plugin advertises."""
+    wanted: Wanted = json.loads(path.read_text())
+    return wanted
+
+
 def write_devices(path: Path, wanted: Wanted) -> None:
     """Change what a running plugin advertises."""
     new = path.with_name(path.name + ".new")
@@ -115,7 +121,7 @@ def run(file: Path) -> None:
     plugins: dict[str, Plugin] = {}
     kubelet = 0
     while True:
-        wanted: Wanted = json.loads(file.read_text())
+        wanted = read_devices(file)
         current = _inode(FOLDER / "kubelet.sock")
         stale = set(plugins) if current != kubelet else set(plugins) - set(wanted)
         for resource in stale:

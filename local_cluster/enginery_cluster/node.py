@@ -4,17 +4,16 @@ Started by node_process.py through unshare(1) inside new namespaces. When it end
 process namespace; when its `go` file disappears it ends, so no cluster outlives its state folder.
 """
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from enginery_cluster import node_mounts
+from enginery_cluster import node_mounts, node_spec
 from enginery_cluster.components import Component, base_environment
 from enginery_cluster.network import ip
 from enginery_cluster.places import Places
@@ -26,6 +25,9 @@ POLL_SECONDS = 0.1
 RESTART_SECONDS = 1.0
 """Pause before an ended component starts again."""
 
+END_SECONDS = 10.0
+"""How long a component that is taken out of service may take to end by itself."""
+
 HOST_TIMEOUT_SECONDS = 30.0
 """How long the host's part of the start may take; `up` may have been killed meanwhile."""
 
@@ -35,23 +37,26 @@ class _Running:
     component: Component
     process: subprocess.Popen[bytes] | None = None
     not_before: float = 0.0
-    starts: int = field(default=0)
+    starts: int = 0
 
 
 def main(name: str) -> None:
     """Run the node until told to end."""
     places = Places(name)
     eventually(places.go_ahead.exists, HOST_TIMEOUT_SECONDS, lambda: "the host's part of the start never came")
-    spec = json.loads(places.node_spec.read_text())
+    spec = node_spec.read(places)
     node_mounts.prepare(places)
-    _configure_network(spec["address"], spec["gateway"])
+    _configure_network(spec.address, spec.gateway)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    running = [_Running(Component(**fields)) for fields in spec["components"]]
+    running: dict[str, _Running] = {}
     while places.go_ahead.exists():
-        for entry in running:
-            _advance(entry, places)
-        _bury_orphans({entry.process.pid for entry in running if entry.process})
+        wanted = {component.name: component for component in node_spec.read(places).wanted}
+        for outdated in [name for name, entry in running.items() if wanted.get(name) != entry.component]:
+            _end(running.pop(outdated))
+        for component in wanted.values():
+            _advance(running.setdefault(component.name, _Running(component)), places)
+        _bury_orphans({entry.process.pid for entry in running.values() if entry.process})
         time.sleep(POLL_SECONDS)
 
 
@@ -90,6 +95,18 @@ def _start(component: Component, places: Places) -> subprocess.Popen[bytes]:
             env=base_environment(places) | component.environment,
             start_new_session=True,
         )
+
+
+def _end(entry: _Running) -> None:
+    """Take a component out of service; its containers, if it has any, stay."""
+    if entry.process is not None:
+        print(f"{entry.component.name} is told to end", flush=True)
+        entry.process.terminate()
+        try:
+            entry.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            entry.process.kill()
+            entry.process.wait()
 
 
 def _answers(address: str) -> bool:

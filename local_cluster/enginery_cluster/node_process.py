@@ -3,19 +3,18 @@
 Called by `up`, `down`, `images` and `leftovers`.
 """
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
-from enginery_cluster import cgroups, network
+from enginery_cluster import cgroups, network, node_spec
 from enginery_cluster.addresses import Addresses
 from enginery_cluster.components import Component
 from enginery_cluster.configuration import CONTAINERD_SOCKET
+from enginery_cluster.node_spec import NodeSpec
 from enginery_cluster.places import Places
 
 NAMESPACES = ("--cgroup", "--ipc", "--mount", "--net", "--pid", "--uts")
@@ -24,13 +23,8 @@ NAMESPACES = ("--cgroup", "--ipc", "--mount", "--net", "--pid", "--uts")
 
 def start(places: Places, addresses: Addresses, components: list[Component]) -> None:
     """Start the node and give it the host's end of its network."""
-    spec = {
-        "address": f"{addresses.node}/{addresses.link.prefixlen}",
-        "gateway": addresses.host,
-        "components": [asdict(component) for component in components],
-    }
-    places.node_spec.touch(mode=0o600)
-    places.node_spec.write_text(json.dumps(spec, indent=2))
+    address = f"{addresses.node}/{addresses.link.prefixlen}"
+    node_spec.write(places, NodeSpec(address, addresses.host, tuple(components)))
     folders = cgroups.make(places.cgroup)
     unshare = ["unshare", *NAMESPACES, "--propagation=slave", "--fork", "--kill-child"]
     with (places.logs / "node.log").open("ab") as log:

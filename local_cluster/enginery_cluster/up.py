@@ -33,6 +33,7 @@ from enginery_cluster.gpu_labels import MIG_COUNT, MIG_RESOURCE
 from enginery_cluster.locks import exclusive
 from enginery_cluster.node_process import pid_of_node
 from enginery_cluster.places import Places
+from enginery_cluster.programs import write_programs
 from enginery_cluster.requirements import check_machine
 from enginery_cluster.state import S3, Cluster, NoClusterError, write_private
 from enginery_cluster.steps import Steps, eventually, say
@@ -98,7 +99,16 @@ def build_digest() -> str:
     for program in NODE_PROGRAMS:
         digest.update(binary_path(program).name.encode())
     folder = Path(__file__).parent
-    for module in ("addons", "components", "configuration", "gpu_labels", "node", "node_mounts", "node_process"):
+    for module in (
+        "addons",
+        "components",
+        "configuration",
+        "gpu_labels",
+        "node",
+        "node_mounts",
+        "node_process",
+        "node_spec",
+    ):
         digest.update((folder / f"{module}.py").read_bytes())
     return digest.hexdigest()[:12]
 
@@ -116,7 +126,7 @@ def _write_files(places: Places, addresses: Addresses) -> None:
         path.mkdir(parents=True)
     _write_certificates(places, addresses)
     server = f"https://{addresses.node}:{components.API_PORT}"
-    for user in ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"):
+    for user in ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kwok"):
         file = places.configuration / f"{user}.kubeconfig"
         write_private(file, configuration.kubeconfig(places, server, user))
     write_private(places.kubeconfig, configuration.kubeconfig(places, server, "admin"))
@@ -131,7 +141,7 @@ def _write_files(places: Places, addresses: Addresses) -> None:
     for name, text in texts.items():
         (places.configuration / name).write_text(text)
     write_devices(places.devices, {MIG_RESOURCE: {"count": MIG_COUNT, "unhealthy": 0}})
-    write_programs(places, str(binary_path(KUBEBOX)))
+    write_programs(places, binary_path(KUBEBOX))
 
 
 def _write_certificates(places: Places, addresses: Addresses) -> None:
@@ -146,19 +156,11 @@ def _write_certificates(places: Places, addresses: Addresses) -> None:
         Identity("kube-scheduler", "system:kube-scheduler"),
         Identity("kube-proxy", "system:kube-proxy"),
         Identity("kubelet", f"system:node:{NODE_NAME}", "system:nodes", (NODE_NAME,), (addresses.node,)),
+        Identity("kwok", "kwok", "system:masters"),
     ):
         authority.issue(identity)
     certificates.Authority(places.pki, "front-proxy-ca").issue(Identity("front-proxy-client", "front-proxy-client"))
     certificates.service_account_keys(places.pki)
-
-
-def write_programs(places: Places, kubebox: str) -> None:
-    """Kubectl and helm that speak to this cluster whatever the user's KUBECONFIG says."""
-    places.programs.mkdir(parents=True, exist_ok=True)
-    for name in ("kubectl", "helm"):
-        script = places.programs / name
-        script.write_text(f"#!/bin/sh\nKUBECONFIG='{places.kubeconfig}' exec '{kubebox}' {name} \"$@\"\n")
-        script.chmod(0o755)
 
 
 def _import_pause_image(places: Places) -> None:

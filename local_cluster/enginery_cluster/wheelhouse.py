@@ -1,7 +1,7 @@
 """Wheels of everything our images install, fetched on the host with the host's pip settings. Called by `images`.
 
 The image build then needs no network and no index, and a rebuild downloads nothing. Kept in the cache under a digest of
-pyproject.toml and requirements.lock.
+the requirements and requirements.lock.
 """
 
 import hashlib
@@ -21,9 +21,17 @@ GLIBC_MINORS = range(36, 16, -1)
 """Debian 12 has glibc 2.36; wheels of manylinux 2.17 to 2.36 run on it."""
 
 
+def wanted() -> list[str]:
+    """Requirements of the images, and the build backend's: an image build has no index to ask."""
+    document = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    project = document["project"]
+    extras = [requirement for extra in EXTRAS for requirement in project["optional-dependencies"][extra]]
+    return [*document["build-system"]["requires"], *project["dependencies"], *extras]
+
+
 def folder() -> Path:
     """Where the wheels are, or will be."""
-    inputs = b"".join((CHECKOUT / name).read_bytes() for name in ("pyproject.toml", "requirements.lock"))
+    inputs = repr(wanted()).encode() + (CHECKOUT / "requirements.lock").read_bytes()
     return cache_folder("wheels") / hashlib.sha256(inputs).hexdigest()[:12]
 
 
@@ -34,17 +42,12 @@ def is_complete() -> bool:
 
 def fetch() -> None:
     """Download wheels only: nothing is compiled, so an image holds what its authors published."""
-    document = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    project = document["project"]
-    wanted = [*document["build-system"]["requires"], *project["dependencies"]]
-    for extra in EXTRAS:
-        wanted += project["optional-dependencies"][extra]
     target = folder()
     new = target.with_suffix(".new")
     new.mkdir(exist_ok=True)
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--dest", str(new)]
     constraints = ["--constraint", str(CHECKOUT / "requirements.lock")]
-    subprocess.run([*pip, *_foreign_python(), *constraints, *wanted], check=True, stdout=sys.stderr)
+    subprocess.run([*pip, *_foreign_python(), *constraints, *wanted()], check=True, stdout=sys.stderr)
     new.rename(target)
 
 
