@@ -47,6 +47,7 @@ async def run(settings: Settings) -> int:
     ctx = Context(settings, cluster, ModelStore(settings.store_credentials_folder), Cache())
     queue = WorkQueue(lambda key: reconcile(key, ctx), settings.workers)
     leading = asyncio.Event()
+    identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{os.getpid()}"
     server = await metrics.serve(settings.http_port, lambda: _trouble(leading))
     metrics.REGISTRY.register(metrics.ModelsByReason(lambda: ctx.cache.reasons() if ctx.cache.bound else {}))
 
@@ -55,9 +56,8 @@ async def run(settings: Settings) -> int:
         metrics.LEADER.set(1)
         metrics.LAST_EVENT.set(time.time())
         await _require_crds(cluster)
-        await _operate(ctx, queue, stop)
+        await _operate(ctx, queue, stop, identity)
 
-    identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{os.getpid()}"
     leader = asyncio.create_task(Leadership(cluster, settings.lease, settings.namespace, identity).lead(work))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({leader, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -76,7 +76,7 @@ async def run(settings: Settings) -> int:
     return 1
 
 
-async def _operate(ctx: Context, queue: WorkQueue, stop: asyncio.Event) -> None:
+async def _operate(ctx: Context, queue: WorkQueue, stop: asyncio.Event, identity: str) -> None:
     """Kopf's watches and our workers, until a signal. Whichever ends first ends the other."""
     registry = kopf.OperatorRegistry()
     handlers.register(registry, ctx, queue)
@@ -88,6 +88,7 @@ async def _operate(ctx: Context, queue: WorkQueue, stop: asyncio.Event) -> None:
             registry=registry,
             settings=kopf_settings,
             standalone=True,
+            identity=identity,  # kopf's own would ask for the name of a user that the image does not have
             clusterwide=not namespaces,
             namespaces=namespaces,
             stop_flag=stop,
