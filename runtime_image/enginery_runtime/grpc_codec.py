@@ -30,6 +30,9 @@ _CONTENTS = {
 }
 """The typed field of each datatype."""
 
+_NARROW = frozenset({"INT8", "INT16", "UINT8", "UINT16"})
+"""Datatypes whose typed field holds larger numbers than they do."""
+
 
 def decode_inputs(message: pb.ModelInferRequest, shape: ModelShape) -> dict[str, Array]:
     """The request's tensors; raises InvalidRequestError naming the field."""
@@ -72,7 +75,8 @@ def _from_typed(name: str, datatype: str, shape: tuple[int, ...], contents: pb.I
         array[:] = list(values)
         return array.reshape(shape)
     try:
-        return np.array(values, DTYPES[datatype]).reshape(shape)
+        # A list makes numpy compare each number with a narrower type's range; from the field itself it would cut bits.
+        return np.array(list(values) if datatype in _NARROW else values, DTYPES[datatype]).reshape(shape)
     except OverflowError:
         raise InvalidRequestError(f"input {name!r}: {field} holds a number beyond {datatype}") from None
 

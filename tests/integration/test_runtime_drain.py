@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from enginery_runtime.oip import grpc_service_pb2 as pb
 from enginery_store.requests import Batching
+from support.eventually import eventually
 from support.oip import SERVICE, grpc_request, tensor, x_input
 from support.runtime_process import RuntimeProcess
 from support.runtime_stage import Stage
@@ -86,8 +87,7 @@ async def test_sigterm_under_load_fails_no_request_before_the_drain_delay_is_ove
 
         tasks = [asyncio.create_task(ask_rest(runtime.url, rest, ended)) for _ in range(4)]
         tasks += [asyncio.create_task(ask_grpc(runtime.grpc_address, rpc, ended)) for _ in range(4)]
-        while len(rest.answered) < 50 or len(rpc.answered) < 50:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(eventually, lambda: len(rest.answered) > 50 and len(rpc.answered) > 50)
         told = time.monotonic()
         runtime.terminate()
         unready = await asyncio.to_thread(health_during_drain, runtime)
@@ -122,17 +122,16 @@ def rounds_for(runtime: RuntimeProcess, seconds: float) -> int:
 
 async def test_accepted_request_is_finished_and_idle_connections_are_told(stage: Stage) -> None:
     order = stage.order(stage.publish(spinning()), name="slow")
-    with stage.runtime(order) as runtime:
+    with stage.runtime(order, drain_delay_seconds=1) as runtime:
         await asyncio.to_thread(runtime.wait_ready)
-        rounds = await asyncio.to_thread(rounds_for, runtime, 1.5)
+        rounds = await asyncio.to_thread(rounds_for, runtime, 2.5)
         async with httpx.AsyncClient(base_url=runtime.url, timeout=30) as client:
             asked = asyncio.create_task(client.post("/v2/models/slow/infer", json=slow(rounds)))
-            while 'pending_requests{model="slow"} 1.0' not in await asyncio.to_thread(runtime.metrics):
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(eventually, lambda: 'pending_requests{model="slow"} 1.0' in runtime.metrics())
             idle = await client.get("/v2/health/live")
             runtime.terminate()
-            while (late := await client.get("/v2/health/ready")).status_code == 200:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(eventually, lambda: runtime.get("/v2/health/ready").status_code == 503)
+            late = await client.get("/v2/health/ready")
             answer = await asked
         code = await asyncio.to_thread(runtime.wait_end)
     assert idle.status_code == 200
@@ -150,8 +149,7 @@ async def test_request_longer_than_grace_is_cut_with_a_clear_status(stage: Stage
         rounds = await asyncio.to_thread(rounds_for, runtime, 8)
         async with httpx.AsyncClient(base_url=runtime.url, timeout=30) as client:
             asked = [asyncio.create_task(client.post("/v2/models/slow/infer", json=slow(rounds))) for _ in range(2)]
-            while 'pending_requests{model="slow"} 2.0' not in await asyncio.to_thread(runtime.metrics):
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(eventually, lambda: 'pending_requests{model="slow"} 2.0' in runtime.metrics())
             began = time.monotonic()
             runtime.terminate()
             answers = await asyncio.gather(*asked)
