@@ -22,8 +22,9 @@ LOG = logging.getLogger(__name__)
 INLINE_LIMIT_BYTES = 1_500_000_000
 """Above it weights stay in a file of their own: one protobuf message holds at most 2 GiB."""
 
-_EXTERNAL_MINIMUM_BYTES = "1024"
-"""Smaller tensors stay in the model, where the optimiser needs shapes and axes."""
+_EXTERNAL_MINIMUM_BYTES = 1024
+"""Of a large model only smaller tensors stay in its file. Of any other all do: without a setting ONNX Runtime would
+keep pointing to the prepared model's external data, which do not lie beside the engine."""
 
 
 class OnnxRuntimeModel:
@@ -65,18 +66,18 @@ class OnnxRuntimeBackend:
         self, model: Path, folder: Path, profiles: list[ShapeProfile], options: BuildOptions, name: str
     ) -> tuple[Path, ...]:
         """Optimise offline. Profiles and options change nothing here: shapes stay free, the level is fixed."""
-        LOG.info("optimising", extra={"profiles": len(profiles), "level": options.optimization_level})
+        LOG.info("optimising", extra={"profiles": len(profiles), "optimization_level": options.optimization_level})
         engine = folder / f"{name}.onnx"
         weights = folder / f"{engine.name}.data"
         session_options = _session_options(ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
         session_options.optimized_model_filepath = str(engine)
-        if sum(file.stat().st_size for file in model.parent.iterdir()) > INLINE_LIMIT_BYTES:
-            session_options.add_session_config_entry(
-                "session.optimized_model_external_initializers_file_name", weights.name
-            )
-            session_options.add_session_config_entry(
-                "session.optimized_model_external_initializers_min_size_in_bytes", _EXTERNAL_MINIMUM_BYTES
-            )
+        size = sum(file.stat().st_size for file in model.parent.iterdir())
+        for name_of_entry, setting in (
+            ("file_name", weights.name),
+            ("min_size_in_bytes", str(_EXTERNAL_MINIMUM_BYTES if size > INLINE_LIMIT_BYTES else INLINE_LIMIT_BYTES)),
+        ):
+            entry = f"session.optimized_model_external_initializers_{name_of_entry}"
+            session_options.add_session_config_entry(entry, setting)
         _session(model, session_options, Reason.BUILD_FAILED)
         if not engine.is_file() or not engine.stat().st_size:
             raise converted(RuntimeError("the optimiser wrote nothing"), Reason.BUILD_FAILED)

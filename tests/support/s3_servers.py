@@ -74,6 +74,9 @@ class Bucket:
         pages = self.admin.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
         return sorted(item["Key"] for page in pages for item in page.get("Contents", []))
 
+    def everything(self) -> dict[str, bytes]:
+        return {key: self.get(key) for key in self.keys("")}
+
     def location(self, key: str) -> Location:
         return Location(self.name, key)
 
