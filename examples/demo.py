@@ -53,7 +53,7 @@ def prepare(cluster: Cluster, classify: ModuleType, steps: Steps) -> platform_te
 
 
 def serve(cluster: Cluster, steps: Steps) -> float:
-    """kubectl apply, kubectl wait; seconds from apply to Ready."""
+    """Kubectl apply, kubectl wait; seconds from apply to Ready."""
     with steps.step("kubectl apply, then kubectl wait --for=condition=Ready"):
         started = time.perf_counter()
         platform_team.kubectl(cluster, "apply", "-f", str(EXAMPLE / "inferencemodel.yaml"))

@@ -56,7 +56,8 @@ def features(path: Path) -> npt.NDArray[np.int32]:
 
 def samples(count: int, *, skip: int = 0) -> list[Sample]:
     """Files of this Python installation, a quarter each of source, bytecode, shared libraries and JSON; always the same
-    ones for the same installation. `skip` leaves out the first so many of each kind."""
+    ones for the same installation. `skip` leaves out the first so many of each kind.
+    """
     standard, packages = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))
     kinds = [
         (standard, "*.py", "python"),

@@ -73,7 +73,7 @@ def kubectl(cluster: Cluster, *arguments: str, given: object | None = None) -> s
 
 
 def apply(cluster: Cluster, *objects: dict[str, Any]) -> None:
-    """kubectl apply of objects."""
+    """Kubectl apply of objects."""
     kubectl(cluster, "apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
@@ -187,7 +187,8 @@ def _make_bucket(s3: Any, bucket: str) -> None:
 
 def _user(cluster: Cluster, name: str) -> StoreUser:
     """A user of the store with keys of its own. An object store that is not ours has users of its own: then root's
-    keys stand in, which prove nothing about access."""
+    keys stand in, which prove nothing about access.
+    """
     path = Places(cluster.name).state / f"store-user-{name}.json"
     if path.exists():
         return StoreUser(**json.loads(path.read_text()))

@@ -68,6 +68,9 @@ class Scheduler:
         if self._queue.requests >= self._max_queued:
             raise BusyError(f"the queue is full: {self._max_queued} requests wait")
         request.received = time.monotonic()
+        timeout = request.parameters.get("timeout")
+        if type(timeout) is int and timeout > 0:  # microseconds, as clients of Triton send it
+            request.deadline = request.received + timeout / 1e6
         self._queue.put(request)
         self._idle.clear()
         if request.deadline is not None:
