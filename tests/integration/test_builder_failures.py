@@ -109,7 +109,7 @@ def test_final_failure_says_why_and_is_recorded(bench: Workbench, case: Case) ->
 def test_key_that_climbs_writes_nothing_outside_and_is_refused(bench: Workbench) -> None:
     bench.upload("m/model.onnx", GOOD)
     bench.upload("m/a/../../../escaped", b"x")
-    if "m/a/../../../escaped" not in bench.bucket.keys():
+    if "m/a/../../../escaped" not in bench.bucket.everything():
         pytest.skip("this server resolves dots in keys by itself")
 
     ended = bench.run(bench.prepare_request(f"s3://{bench.bucket.name}/m/"))
