@@ -46,6 +46,7 @@ async def run(settings: Settings) -> int:
     cluster = await Cluster.connect()
     ctx = Context(settings, cluster, ModelStore(settings.store_credentials_folder), Cache())
     queue = WorkQueue(lambda key: reconcile(key, ctx), settings.workers)
+    metrics.QUEUE_LENGTH.set_function(lambda: len(queue))
     leading = asyncio.Event()
     identity = f"{os.environ.get('POD_NAME', socket.gethostname())}-{os.getpid()}"
     server = await metrics.serve(settings.http_port, lambda: _trouble(leading))

@@ -213,6 +213,8 @@ def _next_pass(seen: Observed, decision: Decision, refusal: Trouble | None, sett
     silent = seen.source.trouble or seen.outcome_trouble or refusal
     if silent is not None or any(engine.trouble is not None for engine in seen.engines):
         delay = min(delay, settings.jobs.retry_base_seconds)
+    if seen.outcome is not None and seen.outcome.failed:
+        delay = min(delay, settings.jobs.source_poll_seconds)
     if decision.requeue_seconds is not None:
         delay = min(delay, max(decision.requeue_seconds, 1.0))
     return delay

@@ -60,6 +60,8 @@ class Jobs(_Section):
     """First pause before a Job that failed for a passing reason is asked again; doubles up to an hour."""
     recheck_seconds: int = 600
     """A final failure whose end nobody can notice (credentials, an unlistable source) is asked again so often."""
+    source_poll_seconds: int = 60
+    """A source that failed is listed again so often, to notice that it was replaced."""
     prepare_timeout_seconds: int = 1800
     max_source_bytes: int = 64 * 1024**3
     cpu_request: str = "500m"

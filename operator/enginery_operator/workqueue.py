@@ -6,10 +6,13 @@ because a progress annotation per object would be a write per change (docs/adr/0
 """
 
 import asyncio
+import contextlib
+import heapq
+import itertools
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from enginery_operator import metrics
@@ -49,17 +52,25 @@ class WorkQueue:
     work: Callable[[Key], Awaitable[float | None]]
     workers: int
     clock: Callable[[], float] = time.monotonic
-    _entries: dict[Hashable, _Entry] = field(default_factory=dict)
+    _entries: dict[Key, _Entry] = field(default_factory=dict)
+    _due: list[tuple[float, int, Key]] = field(default_factory=list)
+    """A heap of (due, tie-break, key); an item whose key is due at another time by now is skipped when popped."""
+    _count: Iterator[int] = field(default_factory=itertools.count)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, key: Key, delay: float = 0.0) -> None:
         """Ask for a pass after `delay` seconds; an earlier one that is due already stands."""
         due = self.clock() + delay
-        entry = self._entries.setdefault(key, _Entry(due))
-        if entry.running:
+        entry = self._entries.get(key)
+        if entry is not None and entry.running:
             entry.again = due if entry.again is None else min(entry.again, due)
-        else:
-            entry.due = min(entry.due, due)
+        elif entry is None or due < entry.due:
+            self._schedule(key, entry or _Entry(due), due)
+
+    def _schedule(self, key: Key, entry: _Entry, due: float) -> None:
+        entry.due = due
+        self._entries[key] = entry
+        heapq.heappush(self._due, (due, next(self._count), key))
         self._wake.set()
 
     def __len__(self) -> int:
@@ -80,17 +91,19 @@ class WorkQueue:
         while True:
             self._wake.clear()
             now = self.clock()
-            metrics.QUEUE_LENGTH.set(len(self))
-            waiting = [(entry.due, key) for key, entry in self._entries.items() if not entry.running]
-            due, key = min(waiting, key=lambda item: item[0], default=(None, None))
-            if due is not None and due <= now:
+            while self._due and self._stale(self._due[0]):
+                heapq.heappop(self._due)
+            if self._due and self._due[0][0] <= now:
+                key = heapq.heappop(self._due)[2]
                 self._entries[key].running = True
-                return key  # type: ignore[return-value]
-            pause = None if due is None else due - now
-            try:
+                return key
+            pause = self._due[0][0] - now if self._due else None
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
-            except TimeoutError:
-                continue
+
+    def _stale(self, item: tuple[float, int, Key]) -> bool:
+        entry = self._entries.get(item[2])
+        return entry is None or entry.running or entry.due != item[0]
 
     async def _pass(self, key: Key, slots: asyncio.Semaphore) -> None:
         entry, started, result = self._entries[key], time.perf_counter(), "ok"
@@ -116,12 +129,11 @@ class WorkQueue:
 
     def _requeue(self, key: Key, entry: _Entry, delay: float | None) -> None:
         again, entry.again = entry.again, None
-        if delay is None and again is None:
+        dues = [due for due in (again, None if delay is None else self.clock() + delay) if due is not None]
+        if dues:
+            self._schedule(key, entry, min(dues))
+        else:
             self._entries.pop(key, None)
-            return
-        due = self.clock() + delay if delay is not None else again
-        entry.due = min(due, again) if again is not None and due is not None else due or self.clock()
-        self._wake.set()
 
     @staticmethod
     def _backoff(failures: int) -> float:
