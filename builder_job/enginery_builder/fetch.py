@@ -101,14 +101,13 @@ def fetch_evaluation(client: StoreClient, location: Location, folder: Path, limi
 def fetch_prepared(client: StoreClient, prefix: Location, key: str, folder: Path) -> FetchedModel:
     """The prepared model under `key`, every file with the digest its manifest records.
 
-    Raises FinalError: SourceNotFound when it is not in the store, EngineVerificationFailed when it is damaged.
+    Raises PassingError when it is not in the store (the operator has it prepared again, under the same key), and
+    FinalError (EngineVerificationFailed) when it is damaged.
     """
     place = prepared_folder(prefix, key)
     manifest = client.read_document(place / MANIFEST_NAME, PreparedManifest)
     if manifest is None:
-        raise FinalError(
-            f"no prepared model {key} in the store; prepare the source again", reason=Reason.SOURCE_NOT_FOUND
-        )
+        raise PassingError(f"the prepared model {key} is not in the store; the source must be prepared again")
     if manifest.key != key or not manifest.files:
         raise IntegrityError(f"the manifest under {key} is of another prepared model")
     _require_safe_names(file.name for file in manifest.files)

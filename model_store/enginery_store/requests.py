@@ -209,6 +209,8 @@ class Outcome(Document):
     prepared_key: str = ""
     source_digest: str = ""
     source_size_bytes: int = 0
+    builder_version: str = ""
+    """Version of the builder that decided; a later one may do what this one refused."""
     finished_at: datetime
 
     @property

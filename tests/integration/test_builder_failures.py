@@ -246,10 +246,13 @@ def test_build_for_something_else_is_refused(
 
 
 def test_build_without_its_prepared_model_says_so(bench: Workbench) -> None:
-    ended = bench.run(bench.build_request("0" * 64))
+    request = bench.build_request("0" * 64)
 
-    assert (ended.reason, ended.code) == ("SourceNotFound", 13), ended.log
-    assert "prepare the source again" in ended.text
+    ended = bench.run(request)
+
+    assert (ended.reason, ended.code) == ("StoreUnavailable", 50), ended.log
+    assert "must be prepared again" in ended.text
+    assert bench.outcome(request.key) is None
 
 
 DATA: dict[str, tuple[dict[str, bytes], str, str]] = {

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.metadata import version
 
 from enginery_store.errors import EngineryError, FinalError
 from enginery_store.layout import prepared_folder, request_object
@@ -45,6 +46,7 @@ def record_success(stores: Stores, request: PrepareRequest, source: FetchedFiles
         prepared_key=key,
         source_digest=source.digest,
         source_size_bytes=source.size_bytes,
+        builder_version=version("enginery"),
         finished_at=datetime.now(UTC),
     )
     stores.store.write(request_object(stores.prefix, request.key), outcome.to_json())
@@ -80,6 +82,7 @@ def _record_failure(stores: Stores, key: str, error: FinalError) -> None:
         reason=error.reason,
         message=bounded(error.message),
         exit_code=EXIT_CODES[error.reason],
+        builder_version=version("enginery"),
         finished_at=datetime.now(UTC),
     )
     try:
