@@ -5,6 +5,7 @@ through protobuf's JSON mapping: REST and gRPC cannot differ.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NoReturn
@@ -24,6 +25,8 @@ PROTOCOL = "GRPC"
 
 SERVICE_NAME = "inference.GRPCInferenceService"
 """As clients address it."""
+
+log = logging.getLogger(__name__)
 
 Method = Callable[[Any, Any], Awaitable[Any]]
 
@@ -94,9 +97,10 @@ class GrpcApi:
         except asyncio.CancelledError:
             code = "CANCELLED"
             raise
-        except (TypeError, ValueError) as error:
+        except Exception:
             code = ExecutionError.code
-            await _abort(context, ExecutionError(f"the answer cannot be written: {error}"))
+            log.exception("a request met a fault of the server")
+            await _abort(context, ExecutionError("this request met a fault of the server"))
         finally:
             service.budget.give(size)
             service.statistics.answers[known, PROTOCOL, code] += 1

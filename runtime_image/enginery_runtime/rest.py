@@ -4,6 +4,7 @@ There is one model, so all valid targets are known: a request costs one look-up.
 taken apart, to say what about it is unknown.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import quote, unquote
@@ -22,6 +23,8 @@ from enginery_runtime.http1 import Exchange
 from enginery_runtime.infer import InferRequest, InferResult
 from enginery_runtime.rest_codec import Decoded, decode, encode
 from enginery_runtime.service import InferenceService
+
+log = logging.getLogger(__name__)
 
 Handler = Callable[[Exchange], None]
 
@@ -77,6 +80,9 @@ class RestApi:
             handler(exchange)
         except RequestError as error:
             exchange.refuse(error)
+        except Exception:
+            log.exception("a request met a fault of the server")
+            exchange.refuse(ExecutionError("this request met a fault of the server"))
 
     def _search(self, url: bytes) -> tuple[bytes, Handler]:
         """The route of a target written in another way (query, escapes, a last slash), or why there is none."""
@@ -148,8 +154,9 @@ class RestApi:
         except RequestError as error:
             self._refuse(exchange, error)
             return
-        except (TypeError, ValueError) as error:
-            self._refuse(exchange, ExecutionError(f"the answer cannot be written: {error}"))
+        except Exception:
+            log.exception("an answer could not be written")
+            self._refuse(exchange, ExecutionError("the answer cannot be written"))
             return
         service.statistics.answers[True, PROTOCOL, "OK"] += 1
         if json_length is None:

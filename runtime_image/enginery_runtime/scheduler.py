@@ -42,7 +42,6 @@ class Scheduler:
         self._max_queued = max_queued_requests
         self._broke = broke
         self._running: list[InferRequest] = []
-        self._unfinished = 0
         self._pumping = False
         self._broken = False
         self._stopped = False
@@ -53,7 +52,7 @@ class Scheduler:
     @property
     def pending_requests(self) -> int:
         """Requests that wait or run."""
-        return self._queue.requests + self._unfinished
+        return self._queue.requests + len(self._running)
 
     @property
     def pending_rows(self) -> int:
@@ -91,7 +90,8 @@ class Scheduler:
         """Refuse what still waits, cut what still runs, and end the instance's thread."""
         error = UnavailableError("the server stops before this request is done")
         self._stopped = True
-        for request in self._running:
+        running, self._running = self._running, []
+        for request in running:
             request.done(error)
         self._refuse_all(error)
         self._instance.stop()
@@ -109,7 +109,6 @@ class Scheduler:
         batch = self._queue.take()
         if batch:
             self._running = batch
-            self._unfinished = len(batch)
             self._instance.run(batch)
             return
         due = self._queue.next_batch_at()
@@ -122,9 +121,8 @@ class Scheduler:
         now = time.monotonic()
         rows = sum(request.rows for request in execution.requests)
         self._statistics.executed(rows, len(execution.requests), execution.timing, time.time())
-        self._unfinished -= len(execution.requests)
-        if not self._unfinished:
-            self._running = []
+        whole = len(execution.requests) == len(self._running)
+        self._running = [] if whole else [item for item in self._running if item not in execution.requests]
         for request, outcome in zip(execution.requests, execution.outcomes, strict=True):
             failed = isinstance(outcome, RequestError)
             self._statistics.finished(request.received, execution.timing, now, failed=failed)

@@ -2,8 +2,8 @@
 
     client.py --http HOST:PORT --grpc HOST:PORT --model NAME --data FILE.npz
 
-The .npz holds `input.NAME` and `output.NAME` arrays. A check is `ok`, `refused: <words>` where the client raised its own
-InferenceServerException, or `failed: <words>`. Runs in an environment of its own: it shares no code with the server.
+The .npz holds `input.NAME` and `output.NAME` arrays. A check is `ok`, `refused: <words>` where the client raised its
+own InferenceServerException, or `failed: <words>`. It runs in an environment of its own.
 """
 
 import argparse
@@ -31,7 +31,7 @@ class Checks:
             self.results[name] = "ok" if answer is None or answer is True else f"failed: answered {answer!r}"
         except InferenceServerException as error:
             self.results[name] = f"refused: {error.status()} {error.message()}"
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a client raises is the result
             self.results[name] = f"failed: {type(error).__name__}: {error}"
 
     def read(self, name: str, action: Callable[[], Any]) -> None:
@@ -56,7 +56,7 @@ def main() -> None:
     grpc_client = over_grpc.InferenceServerClient(options.grpc)
     for prefix, client, module in (("http", http_client, over_http), ("grpc", grpc_client, over_grpc)):
         common(checks, prefix, client, options.model)
-        infer(checks, prefix, client, module, options.model, inputs, wanted)
+        infer(checks, prefix, client, module=module, model=options.model, inputs=inputs, wanted=wanted)
     compressed_http(checks, http_client, options.model, inputs, wanted)
     asynchronous_grpc(checks, grpc_client, options.model, inputs, wanted)
     http_client.close()
@@ -120,7 +120,14 @@ def compare(result: Any, wanted: dict[str, np.ndarray]) -> None:
 
 
 def infer(
-    checks: Checks, prefix: str, client: Any, module: Any, model: str, inputs: dict[str, Any], wanted: dict[str, Any]
+    checks: Checks,
+    prefix: str,
+    client: Any,
+    *,
+    module: Any,
+    model: str,
+    inputs: dict[str, np.ndarray],
+    wanted: dict[str, np.ndarray],
 ) -> None:
     forms = {"binary": {"binary_data": True}, "json": {"binary_data": False}} if prefix == "http" else {"raw": {}}
     for form, options in forms.items():
