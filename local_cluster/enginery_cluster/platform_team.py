@@ -151,8 +151,8 @@ def _tenant_access(cluster: Cluster, name: str, prefix: str) -> TenantAccess:
     path = Places(cluster.name).state / f"tenant-{name}.json"
     if path.exists():
         kept = json.loads(path.read_text())
-        users = {role: StoreUser(**kept.pop(role)) for role in ("builder", "runtime", "uploader")}
-        return TenantAccess(**kept, **users)
+        users = {role: StoreUser(**kept[role]) for role in ("builder", "runtime", "uploader")}
+        return TenantAccess(**(kept | users))
     key = Ed25519PrivateKey.generate()
     access = TenantAccess(
         name=name,

@@ -59,8 +59,9 @@ def configure(settings: kopf.OperatorSettings) -> None:
 
 def register(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQueue) -> None:
     """Declare how to log in, indices and event handlers."""
+    on_login: _Decorator = kopf.on.login(registry=registry)
 
-    @kopf.on.login(registry=registry)
+    @on_login
     def login(**kwargs: Any) -> Any:
         return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
