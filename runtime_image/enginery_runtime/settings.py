@@ -21,8 +21,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    log_level: str = Field(default="INFO", pattern="(?i)^(debug|info|warning|error)$")
-    """Least level that is logged."""
+    log_level: str = Field(
+        default="INFO", pattern="(?i)^(debug|info|warning|error)$", validation_alias="ENGINERY_LOG_LEVEL"
+    )
+    """Least level that is logged; the one variable that all programs share."""
     host: str = "0.0.0.0"  # noqa: S104 - a pod's address is not known before; NetworkPolicies say who may connect
     """Address all ports are opened on; `::` for IPv6."""
     rest_port: int = Field(default=8000, ge=1, le=65535)
@@ -31,12 +33,13 @@ class Settings(BaseSettings):
     """gRPC, grpc.health.v1 included."""
     metrics_port: int = Field(default=8002, ge=1, le=65535)
     """/metrics, and nothing else."""
-    work_folder: Path = Path("/tmp/enginery")  # noqa: S108 - an emptyDir in a pod
-    """Where the engine is fetched to; needs room for one engine."""
+    work_folder: Path = Path("/var/lib/enginery")
+    """Where the engine is fetched to, an emptyDir in a pod; needs room for one engine."""
     drain_delay_seconds: float = Field(default=5.0, ge=0, le=600)
     """How long requests are still served after SIGTERM: what the platform needs to take the address out of rotation."""
-    grace_seconds: float = Field(default=25.0, ge=0, le=3600)
-    """From SIGTERM to the end at the latest; a few seconds less than terminationGracePeriodSeconds."""
+    grace_seconds: float = Field(default=80.0, ge=0, le=3600)
+    """From SIGTERM to the moment at which unfinished requests are cut: some seconds less than the pod's
+    terminationGracePeriodSeconds, which the operator sets to 90."""
     store_patience_seconds: float = Field(default=120.0, ge=0, le=3600)
     """How long a store that does not answer is asked again before the process ends with StoreUnavailable."""
     max_request_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
@@ -57,12 +60,17 @@ class Settings(BaseSettings):
 
 def load_settings(environment: Mapping[str, str]) -> Settings:
     """Settings from the environment; raises ConfigurationError that names every variable at fault."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known = {f"{PREFIX}{name.upper()}" for name, field in Settings.model_fields.items() if not field.validation_alias}
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
     if unknown:
         raise ConfigurationError(f"unknown settings: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     try:
         return Settings()
     except ValidationError as error:
-        faults = "; ".join(f"{PREFIX}{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors())
+        faults = "; ".join(f"{_variable(str(item['loc'][0]))}: {item['msg']}" for item in error.errors())
         raise ConfigurationError(f"settings are wrong: {faults}") from None
+
+
+def _variable(name: str) -> str:
+    """The variable of a field, which errors name by the field or by its alias."""
+    return f"{PREFIX}{name.upper()}" if name in Settings.model_fields else name

@@ -26,7 +26,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RuntimeProcess]:
     with moto_server() as server:
         stage = Stage(server, tmp_path_factory.mktemp("runtime"))
         order = stage.order(stage.publish(double_plus_one()), batching=Batching(max_batch_size=8))
-        with stage.runtime(order, max_request_bytes=LIMIT, header_timeout_seconds=2) as runtime:
+        with stage.runtime(order, max_request_bytes=LIMIT, header_timeout_seconds=2, body_timeout_seconds=3) as runtime:
             yield runtime.wait_ready()
 
 
@@ -195,6 +195,7 @@ RAW_REQUESTS: dict[str, tuple[bytes, bytes]] = {
     "no HTTP at all": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"400"),
     "a client that sends half a request line": (b"GET /v2/hea", b"408"),
     "a client that sends half its headers": (b"GET /v2 HTTP/1.1\r\nHost: a\r\nX-", b"408"),
+    "a client that sends half its body": (POST + b"Content-Length: 50\r\n\r\nhalf", b"408"),
     "endless headers": (b"GET /v2 HTTP/1.1\r\nX: " + b"x" * 50_000, b"431"),
     "another method": (b"DELETE /v2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"405"),
     "get on infer": (b"GET /v2/models/tiny/infer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"405"),
