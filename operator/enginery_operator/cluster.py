@@ -16,6 +16,7 @@ from enginery_operator.errors import (
     ClusterError,
     ClusterUnavailableError,
     ConflictError,
+    ExistsError,
     GoneError,
     RefusedError,
 )
@@ -72,7 +73,7 @@ class Cluster:
         """Create an object under its own name; one that exists already is success. Returns whether it was created."""
         try:
             await self._call("POST", _collection(wanted), body=wanted, query=[("fieldManager", FIELD_MANAGER)])
-        except ConflictError:
+        except ExistsError:
             return False
         _count("create", wanted)
         return True
@@ -137,7 +138,10 @@ class Cluster:
             raise ClusterUnavailableError(f"the API server does not answer: {error or type(error).__name__}") from None
         if answer.status >= 300:  # noqa: PLR2004 - HTTP
             raise _converted(answer.status, answer.data)
-        parsed: Object = json.loads(answer.data)
+        try:
+            parsed: Object = json.loads(answer.data)
+        except ValueError:
+            raise ClusterUnavailableError("the API server's answer was cut", answer.status) from None
         return parsed
 
 
@@ -151,9 +155,10 @@ def _count(verb: str, obj: Object) -> None:
 
 def _converted(status: int, body: str | bytes | None) -> ClusterError:
     """The API server's answer as one of our errors; its message is kept, it is written for people."""
-    message = _message(body) or f"the API server answered {status}"
+    document = _document(body)
+    message = str(document.get("message") or f"the API server answered {status}")
     if status == 409:  # noqa: PLR2004 - HTTP
-        return ConflictError(message, status)
+        return (ExistsError if document.get("reason") == "AlreadyExists" else ConflictError)(message, status)
     if status == 404 or "because it is being terminated" in message:  # noqa: PLR2004 - HTTP
         return GoneError(message, status)
     if status in {400, 403, 422}:
@@ -161,9 +166,11 @@ def _converted(status: int, body: str | bytes | None) -> ClusterError:
     return ClusterUnavailableError(message, status)
 
 
-def _message(body: str | bytes | None) -> str:
+def _document(body: str | bytes | None) -> Object:
+    """The Status object in an answer; what a proxy wrote in its place is the message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else (body or "")
     try:
-        return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        return text[:500]
+        found = json.loads(text)
+    except ValueError:
+        return {"message": text[:500]}
+    return found if isinstance(found, dict) else {"message": text[:500]}

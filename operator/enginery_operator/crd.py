@@ -29,10 +29,10 @@ MODEL_COLUMNS = [
     ("Precision", "string", ".status.precision.effective", 0),
     ("Accelerator", "string", ".status.acceleratorSummary", 0),
     ("Replicas", "integer", ".status.readyReplicas", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
     ("URL", "string", ".status.url", 1),
     ("Revision", "string", ".status.currentRevision", 1),
     ("Message", "string", '.status.conditions[?(@.type=="Ready")].message', 1),
-    ("Age", "date", ".metadata.creationTimestamp", 0),
 ]
 """Printer columns of InferenceModel: name, type, path, priority (1: only with -o wide)."""
 

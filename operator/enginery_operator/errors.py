@@ -3,6 +3,7 @@
     ClusterError
     ├── ClusterUnavailableError   the API server did not answer, throttles, or is overloaded: try the pass again
     ├── ConflictError             the object changed meanwhile: try the pass again
+    │   └── ExistsError           an object of that name is there already
     ├── RefusedError              admission, quota or validation said no; the message is for the tenant
     └── GoneError                 the object or its namespace is being deleted: nothing to do
 
@@ -25,6 +26,10 @@ class ClusterUnavailableError(ClusterError):
 
 class ConflictError(ClusterError):
     """409 on an update."""
+
+
+class ExistsError(ConflictError):
+    """409 AlreadyExists on a create; a 409 Conflict on a create (of a quota's count, say) is not one."""
 
 
 class RefusedError(ClusterError):

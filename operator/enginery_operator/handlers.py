@@ -154,12 +154,13 @@ def _register_events(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQ
     async def on_tenant(name: str, type: str, body: Body, **indices: Any) -> None:  # noqa: A002
         noticed(indices)
         queue.add(Key(Tenant.KIND, "", name))
-        generation = -1 if type == "DELETED" else int(body["metadata"]["generation"])
-        if generations.get(name) != generation:
+        generation = None if type == "DELETED" else int(body["metadata"]["generation"])
+        if generations.pop(name, None) != generation:
             # What one Tenant claims decides what others have, and what every model may do.
-            generations[name] = generation
             wake_tenants()
             wake_models()
+        if generation is not None:
+            generations[name] = generation
 
     @on("", "v1", "namespaces", name="namespace")
     async def on_namespace(name: str, **indices: Any) -> None:
@@ -203,4 +204,4 @@ def _owner(namespace: str, body: Body) -> Key:
 def _concerned(namespace: str, body: Body, ctx: Context) -> set[Key]:
     """The model that owns a Job or pod, and every other that waits for the same key."""
     mark = body["metadata"]["labels"].get(labels.KEY, "none")
-    return {_owner(namespace, body), *ctx.waiting.get(mark, ())}
+    return {_owner(namespace, body), *ctx.interest.of(mark)}

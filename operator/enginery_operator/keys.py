@@ -22,6 +22,9 @@ REVISION_HASH_LENGTH = 8
 UNLISTED = "unlisted"
 """What status says in place of a fingerprint when the operator may not list the source."""
 
+JOB_NAME_LIMIT = 63
+"""A Job's name is a label of its pods."""
+
 JOB_HASH_LENGTH = 10
 """Hex digits of a Job's name: 40 bits among the Jobs of one model."""
 
@@ -139,9 +142,13 @@ def engine_key(model: InferenceModel, prepared: str, offer: Offer, settings: Set
 
 
 def job_name(model: InferenceModel, stage: str, key: str, attempt: int) -> str:
-    """`<model>-<stage>-<key10>`, with `-r<n>` from the second attempt on; at most 63 characters."""
-    name = f"{model.name}-{stage}-{key[:JOB_HASH_LENGTH]}"
-    return name if attempt == 1 else f"{name}-r{attempt}"
+    """`<model>-<stage>-<key10>`, with `-r<n>` from the second attempt on; at most 63 characters.
+
+    A Job that is asked again for ever has an ever longer number; what it takes goes from the key's digits.
+    """
+    suffix = "" if attempt == 1 else f"-r{attempt}"
+    room = JOB_NAME_LIMIT - len(f"{model.name}-{stage}-{suffix}")
+    return f"{model.name}-{stage}-{key[: min(JOB_HASH_LENGTH, room)]}{suffix}"
 
 
 def store_access(tenant: Tenant, settings: Settings) -> StoreAccess:

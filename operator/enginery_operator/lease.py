@@ -7,6 +7,7 @@ changed on our own clock, never by comparing clocks of two machines.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -54,18 +55,23 @@ class Leadership:
             working.result()
 
     async def _hold(self) -> None:
-        """Renew until that failed for the renew deadline."""
-        renewed = self.clock()
-        while self.clock() - renewed < self.lease.renew_deadline_seconds:
-            await asyncio.sleep(self.lease.retry_seconds)
-            if await self._try():
-                renewed = self.clock()
+        """Renew until that failed for the renew deadline; counted from when the last good renewal was sent.
+
+        Neither a pause nor a request that hangs goes past the deadline, as a standby acts soon after it.
+        """
+        deadline = self.clock() + self.lease.renew_deadline_seconds
+        while (left := deadline - self.clock()) > 0:
+            await asyncio.sleep(min(self.lease.retry_seconds, left))
+            sent = self.clock()
+            if sent < deadline and await self._try(deadline - sent):
+                deadline = sent + self.lease.renew_deadline_seconds
         _log.error("the lease was lost", extra={"identity": self.identity})
 
-    async def _try(self) -> bool:
+    async def _try(self, within_seconds: float = math.inf) -> bool:
         """Take or renew the Lease once; False when another holds it or the API server does not answer in time."""
         try:
-            return await asyncio.wait_for(self._take_or_renew(), self.lease.renew_deadline_seconds / 2)
+            patience = min(self.lease.renew_deadline_seconds / 2, within_seconds)
+            return await asyncio.wait_for(self._take_or_renew(), patience)
         except (ClusterError, TimeoutError) as error:
             _log.warning("lease not renewed", extra={"error": str(error) or type(error).__name__})
             return False

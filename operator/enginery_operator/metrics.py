@@ -4,12 +4,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 REGISTRY = CollectorRegistry()
-"""Only our own series."""
+"""Our own series, and CPU and memory of the process."""
+ProcessCollector(registry=REGISTRY)
 
 RECONCILES = Counter(
     "enginery_reconciles", "Passes over an object, by kind and result.", ["kind", "result"], registry=REGISTRY

@@ -28,10 +28,10 @@ from enginery_operator.render.deployment import deployment
 from enginery_operator.render.job import build_job, prepare_job
 from enginery_operator.render.service import service
 from enginery_operator.settings import Settings
-from enginery_operator.status import model_status, remembered, status_object, tenant_status
+from enginery_operator.status import model_status, status_object, tenant_status
 from enginery_operator.stored import ModelStore
 from enginery_operator.workloads import SUSPENDED_FOR
-from enginery_operator.workqueue import Key
+from enginery_operator.workqueue import Interest, Key
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Context:
     store: ModelStore
     cache: Cache
     clock: Callable[[], datetime] = _now
-    waiting: dict[str, set[Key]] = field(default_factory=dict)
+    interest: Interest = field(default_factory=Interest)
     """Which models wait for which request or engine key (as in labels): a Job may work for several."""
 
 
@@ -64,6 +64,7 @@ async def reconcile_model(key: Key, ctx: Context) -> float | None:
     """One pass over an InferenceModel."""
     body = ctx.cache.model(key.namespace, key.name)
     if body is None or body["metadata"].get("deletionTimestamp"):
+        ctx.interest.set(key, set())
         return None
     try:
         model = InferenceModel.model_validate(body)
@@ -78,7 +79,6 @@ async def reconcile_model(key: Key, ctx: Context) -> float | None:
         seen = replace(seen, refusal=refusal)
         decision = decide(seen)
     before = body.get("status", {})
-    decision = replace(decision, conditions=remembered(decision.conditions, before, generation=model.generation))
     await _tell(body, InferenceModel.KIND, model_status(seen, decision, before), decision, ctx)
     return _next_pass(seen, decision, refusal, ctx.settings)
 
@@ -90,7 +90,7 @@ async def _act(seen: Observed, decision: Decision, ctx: Context) -> Trouble | No
         await _roll_out(seen, decision, ctx)
     except RefusedError as error:
         reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in error.message else Reason.CONFIG_ERROR
-        return Trouble(reason, f"{error.message}; will be retried", passing=True)
+        return Trouble(reason, error.message, passing=True)
     return None
 
 
@@ -203,8 +203,7 @@ _CALM = frozenset({Reason.BUILDING, Reason.COMPLETE, Reason.STOPPED, Reason.ROLL
 
 def _remember_interest(key: Key, seen: Observed, ctx: Context) -> None:
     wanted = {seen.request_key, *(engine.key for engine in seen.engines if engine.manifest is None)}
-    for name in wanted - {None}:
-        ctx.waiting.setdefault(str(name)[: labels.KEY_LENGTH], set()).add(key)
+    ctx.interest.set(key, {name[: labels.KEY_LENGTH] for name in wanted if name is not None})
 
 
 def _next_pass(seen: Observed, decision: Decision, refusal: Trouble | None, settings: Settings) -> float:

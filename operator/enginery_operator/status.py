@@ -16,8 +16,6 @@ from enginery_operator.keys import UNLISTED
 from enginery_operator.render import labels
 from enginery_operator.render.service import urls
 
-_STORE_SILENT = frozenset({Reason.STORE_UNAVAILABLE, Reason.STORE_TLS_FAILED})
-
 Status = dict[str, Any]
 
 
@@ -44,20 +42,6 @@ def model_status(seen: Observed, decision: Decision, before: Mapping[str, Any]) 
         status["addresses"] = [{"name": name, "url": url} for name, url in urls(model).items()]
     status |= _engines(seen) or {key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")}
     return {key: value for key, value in status.items() if value is not None}
-
-
-def remembered(decision: dict[str, Verdict], before: Mapping[str, Any], *, generation: int) -> dict[str, Verdict]:
-    """While the store is silent, what was found true for this generation stays true: nothing has said otherwise."""
-    earlier = {item["type"]: item for item in before.get("conditions", [])}
-
-    def one(name: str, verdict: Verdict) -> Verdict:
-        known = earlier.get(name)
-        silent = verdict.status == "Unknown" and (verdict.reason in _STORE_SILENT or verdict.reason is Reason.PENDING)
-        if silent and known and known["status"] == "True" and known["observedGeneration"] == generation:
-            return Verdict("True", Reason(known["reason"]), known["message"])
-        return verdict
-
-    return {name: one(name, verdict) for name, verdict in decision.items()}
 
 
 def _source(seen: Observed) -> Status | None:

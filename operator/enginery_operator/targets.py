@@ -15,6 +15,7 @@ from enginery_operator.api.precision import Accelerator
 _GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
 _ARCHITECTURE = "kubernetes.io/arch"
+_PRODUCT = "nvidia.com/gpu.product"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def _of_node(node: Mapping[str, Any]) -> Iterable[Offer]:
         if resource == _GPU:
             yield from _gpu(labels, architecture)
         elif resource.startswith(_MIG):
-            yield _mig(labels, resource, architecture)
+            yield from _mig(labels, resource, architecture)
 
 
 def _capability(labels: Mapping[str, str]) -> str:
@@ -80,8 +81,8 @@ def _capability(labels: Mapping[str, str]) -> str:
 
 def _gpu(labels: Mapping[str, str], architecture: str) -> Iterable[Offer]:
     """`nvidia.com/gpu` is a whole GPU, or, with MIG strategy single, a slice whose profile is in the product's name."""
-    product = labels.get("nvidia.com/gpu.product", "")
-    if not product or product.endswith(("-SHARED", "-MIG-INVALID")):
+    product = labels.get(_PRODUCT, "")
+    if not product or product.endswith(("-SHARED", "-MIG-INVALID")) or _shared(labels, _GPU):
         return
     name, _, profile = product.partition("-MIG-")
     yield Offer(
@@ -91,23 +92,35 @@ def _gpu(labels: Mapping[str, str], architecture: str) -> Iterable[Offer]:
             architecture=architecture,
             compute_capability=_capability(labels),
             product=name,
-            mig_profile=profile,
+            mig_profile=_profile(profile),
         ),
-        (("nvidia.com/gpu.product", product),),
+        ((_PRODUCT, product),),
     )
 
 
-def _mig(labels: Mapping[str, str], resource: str, architecture: str) -> Offer:
-    suffix = resource.removeprefix(_MIG)
-    product = labels.get("nvidia.com/gpu.product", "").partition("-MIG-")[0]
-    return Offer(
+def _mig(labels: Mapping[str, str], resource: str, architecture: str) -> Iterable[Offer]:
+    """With MIG strategy mixed every profile is a resource of its own; the product is the whole GPU's."""
+    product = labels.get(_PRODUCT, "")
+    if not product or _shared(labels, resource):
+        return
+    yield Offer(
         resource,
         Target(
             accelerator="MIG",
             architecture=architecture,
             compute_capability=_capability(labels),
-            product=product,
-            mig_profile=suffix.replace(".me", "+me", 1).replace(".gfx", "+gfx", 1),
+            product=product.partition("-MIG-")[0].removesuffix("-SHARED"),
+            mig_profile=_profile(resource.removeprefix(_MIG)),
         ),
-        (("nvidia.com/gpu.product", labels.get("nvidia.com/gpu.product", "")),),
+        ((_PRODUCT, product),),
     )
+
+
+def _shared(labels: Mapping[str, str], resource: str) -> bool:
+    """Whether several pods share one device behind this resource: timings would be a neighbour's too."""
+    return labels.get(f"{resource}.sharing-strategy", "none") not in {"", "none"}
+
+
+def _profile(text: str) -> str:
+    """A profile as nvidia-smi writes it: labels and resource names cannot hold its plus sign."""
+    return text.replace(".me", "+me", 1).replace(".gfx", "+gfx", 1)

@@ -19,6 +19,9 @@ from enginery_operator.settings import Settings
 TENANT_CONDITIONS = ("NamespacesReady", "QuotaConfigured", "StoreReady", "IsolationEnforced", "Active", "Ready")
 """All conditions of a Tenant, in the order of status."""
 
+SYSTEM_NAMESPACES = frozenset({"enginery-system"})
+"""Besides kube-*; no selector takes them, as the CRD refuses them by name."""
+
 
 def tenant_of(namespace: str, cache: Cache, settings: Settings) -> Tenant | None:
     """The Tenant of a namespace; a stand-in where tenancy is not required; else None."""
@@ -44,7 +47,7 @@ def claims(wanted: Namespaces, namespace: str, labels: Mapping[str, str]) -> boo
     if wanted.names is not None:
         return namespace in wanted.names
     selector = wanted.selector
-    if selector is None or namespace.startswith("kube-"):
+    if selector is None or namespace.startswith("kube-") or namespace in SYSTEM_NAMESPACES:
         return False
     equal = all(labels.get(key) == value for key, value in (selector.match_labels or {}).items())
     return equal and all(_holds(item, labels) for item in selector.match_expressions or [])
@@ -126,7 +129,7 @@ def _store(tenant: Tenant, cache: Cache, reach: Trouble | None) -> Verdict:
     except EngineryError as error:
         return Verdict("False", Reason.BUCKET_NOT_FOUND, error.message)
     for other in cache.tenants():
-        name, prefix = other.name, other.spec.store.prefix
+        name, prefix = other.name, _normal(other.spec.store.prefix)
         if name != tenant.name and (own.startswith(prefix) or prefix.startswith(own)):
             return Verdict(
                 "False", Reason.PREFIX_CONFLICT, f"spec.store.prefix {own} and {prefix} of tenant {name} overlap"
@@ -137,6 +140,14 @@ def _store(tenant: Tenant, cache: Cache, reach: Trouble | None) -> Verdict:
         reason = Reason.ACCESS_DENIED if reach.reason is Reason.ACCESS_DENIED else Reason.BUCKET_NOT_FOUND
         return Verdict("False", reason, f"{reach.message}; will be retried")
     return Verdict("True", Reason.STORE_REACHABLE, f"prefix {own}")
+
+
+def _normal(prefix: str) -> str:
+    """Repeated slashes are one; a prefix that is none of ours stays as it is and overlaps with nothing."""
+    try:
+        return str(parse_uri(prefix))
+    except EngineryError:
+        return prefix
 
 
 def _active(tenant: Tenant) -> Verdict:
@@ -153,6 +164,9 @@ def _ready(verdicts: Mapping[str, Verdict]) -> Verdict:
     """What this version decides: namespaces, store and activity."""
     decided = [verdicts[name] for name in ("NamespacesReady", "StoreReady", "Active")]
     failed = next((verdict for verdict in decided if verdict.failed), None)
+    undecided = next((verdict for verdict in decided if not verdict.holds), None)
+    if failed is None and undecided is not None:
+        return Verdict("Unknown", Reason.PENDING, undecided.message)
     return failed or Verdict("True", Reason.ACTIVE, "models of this tenant are served")
 
 

@@ -53,7 +53,16 @@ def _suspended(base: dict[str, Any], job: Object) -> JobSeen:
     if why is None:
         return JobSeen(**base, state="Waiting", trouble=Trouble(Reason.QUEUED, "a queue holds the Job", passing=True))
     reason, _, message = why.partition(": ")
-    return JobSeen(**base, state="Suspended", trouble=Trouble(Reason(reason), message, passing=True))
+    known = Reason(reason) if reason in set(Reason) else Reason.CONFIG_ERROR
+    since = next(
+        (
+            parse_time(item["lastTransitionTime"])
+            for item in job.get("status", {}).get("conditions", [])
+            if item["type"] == "Suspended" and item["status"] == "True"
+        ),
+        None,
+    )
+    return JobSeen(**base, state="Suspended", finished_at=since, trouble=Trouble(known, message, passing=True))
 
 
 def _failure(condition: Object, pod: Object | None, stage_failure: Reason) -> tuple[Trouble, int | None]:

@@ -12,7 +12,7 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from enginery_operator import metrics
@@ -32,6 +32,33 @@ class Key:
     kind: str
     namespace: str
     name: str
+
+
+@dataclass
+class Interest:
+    """Which objects wait for which mark. Each pass states its own anew, so that nothing outlives its object."""
+
+    _marks: dict[Key, frozenset[str]] = field(default_factory=dict)
+    _keys: dict[str, set[Key]] = field(default_factory=dict)
+
+    def set(self, key: Key, marks: Collection[str]) -> None:
+        """From now on `key` waits for exactly these marks."""
+        for mark in self._marks.pop(key, frozenset()):
+            self._keys[mark].discard(key)
+            if not self._keys[mark]:
+                del self._keys[mark]
+        if marks:
+            self._marks[key] = frozenset(marks)
+        for mark in marks:
+            self._keys.setdefault(mark, set()).add(key)
+
+    def of(self, mark: str) -> frozenset[Key]:
+        """Who waits for a mark."""
+        return frozenset(self._keys.get(mark, ()))
+
+    def __len__(self) -> int:
+        """Objects that wait for anything."""
+        return len(self._marks)
 
 
 @dataclass

@@ -6,7 +6,7 @@ The first condition that does not hold keeps the target revision from rolling, a
 
 from enginery_store.reasons import Reason
 
-from enginery_operator.decide import accept, engines, rollout, source
+from enginery_operator.decide import accept, engines, memory, rollout, source
 from enginery_operator.decide.seen import PENDING, Decision, EngineSeen, JobStep, Observed, Verdict
 
 GATES = ("Accepted", "SourceVerified", "QuotaReserved", "Calibrated", "AccuracyVerified", "EnginesReady")
@@ -30,10 +30,11 @@ def decide(seen: Observed) -> Decision:
         verdicts["EnginesReady"], steps = engines.built(seen)
         verdicts["AccuracyVerified"] = engines.exact(seen)
     verdicts = {name: verdicts.get(name, PENDING) for name in GATES}
-    blocked = next((verdict for verdict in verdicts.values() if not verdict.holds), None)
-    plan, verdicts["Progressing"], verdicts["Available"] = rollout.rolled(seen, _first(verdicts, blocked))
+    blocked = _first(verdicts, next((verdict for verdict in verdicts.values() if not verdict.holds), None))
+    plan, progressing, available = rollout.rolled(seen, blocked)
+    verdicts = memory.remembered(seen.model, verdicts) | {"Progressing": progressing, "Available": available}
     verdicts["ScalingReady"] = Verdict("True", Reason.FIXED_REPLICAS, f"{seen.replicas} replica(s)")
-    verdicts["Ready"] = _ready(seen, verdicts)
+    verdicts["Ready"] = _ready(seen, verdicts, blocked)
     return Decision(
         conditions={name: verdicts[name] for name in CONDITIONS},
         prepare=prepare,
@@ -55,8 +56,12 @@ def _quota(seen: Observed) -> Verdict:
     return Verdict("True", Reason.NO_QUOTA_CONFIGURED, "no reservation of slices in this version")
 
 
-def _ready(seen: Observed, verdicts: dict[str, Verdict]) -> Verdict:
-    """The one-word summary: the reason of the first False, then whatever is not decided, then Serving."""
+def _ready(seen: Observed, verdicts: dict[str, Verdict], blocked: Verdict | None) -> Verdict:
+    """The one-word summary: the reason of the first False, then whatever is not decided, then Serving.
+
+    `verdicts` hold what is remembered of gates while the store is silent, `blocked` does not: it keeps a half-done
+    rollout from being called anything but undecided.
+    """
     if seen.model.spec.state == "Stopped":
         return Verdict("False", Reason.STOPPED, "spec.state is Stopped")
     still = f"; {seen.serving} still serves" if seen.serving and seen.serving != seen.revision else ""
@@ -68,6 +73,8 @@ def _ready(seen: Observed, verdicts: dict[str, Verdict]) -> Verdict:
     if any(not verdict.holds for verdict in ordered):
         return Verdict("Unknown", Reason.PENDING, _waiting(ordered))
     progressing = verdicts["Progressing"]
+    if progressing.reason is not Reason.COMPLETE and blocked is not None:
+        return Verdict("Unknown", Reason.PENDING, f"{blocked.message}{still}")
     if progressing.reason is not Reason.COMPLETE:
         return Verdict("False", progressing.reason, f"{progressing.message}{still}")
     return Verdict("True", Reason.SERVING, f"revision {seen.revision} serves")

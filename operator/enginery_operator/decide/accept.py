@@ -76,6 +76,16 @@ def this_version_serves_it(seen: Observed) -> Verdict | None:
         "spec.serving.placement": (spec.serving.placement != "Dedicated", "Pooled; write Dedicated"),
         "spec.serving.fallback": (spec.serving.fallback != "None", "ONNXRuntime; write None"),
         "spec.shapes.fromTraffic.mode": (spec.shapes.from_traffic.mode != "Off", "traffic; write Off"),
+        "spec.accelerator.profile": (
+            spec.accelerator.profile == "Auto",
+            f"Auto; write one of the profiles that exist: {', '.join(profiles(seen.offers)) or 'none'}",
+        ),
+        "spec.build.retention": (spec.build.retention == "Delete", "Delete; write Retain"),
+        "spec.serving.cudaGraphs.batchSizes": (
+            spec.serving.cuda_graphs.batch_sizes is not None,
+            "CUDA graphs of chosen sizes; remove it",
+        ),
+        "spec.rollout.surge": (spec.rollout.surge == "Never", "Never; write Auto, or strategy: Recreate"),
         "spec.route": (spec.route is not None, "a route; remove it and use status.url"),
     }
     for field, (applies, advice) in unsupported.items():

@@ -7,6 +7,9 @@ from enginery_store.reasons import Reason
 from enginery_operator.decide import jobs
 from enginery_operator.decide.seen import EngineSeen, JobStep, Observed, Trouble, Verdict
 
+UNNOTICED = frozenset({Reason.EVALUATION_DATA_INVALID})
+"""Final failures that end when somebody replaces data the operator does not list."""
+
 _LATER = "will not be retried until the spec or the source changes"
 
 
@@ -18,7 +21,7 @@ def built(seen: Observed) -> tuple[Verdict, tuple[tuple[EngineSeen, JobStep], ..
         return Verdict("Unknown", Reason.PENDING, "no target yet"), ()
     if not missing:
         return Verdict("True", _how(seen), f"{len(seen.engines)} engine(s)"), ()
-    troubles = [(engine, trouble) for engine in missing if (trouble := _trouble(engine)) is not None]
+    troubles = [(engine, trouble) for engine in missing if (trouble := _trouble(engine, seen)) is not None]
     count = f"{len(seen.engines) - len(missing)}/{len(seen.engines)} engines ready"
     if not troubles:
         return Verdict("False", Reason.BUILDING, f"{count}, the rest is being compiled"), steps
@@ -44,29 +47,33 @@ def _how(seen: Observed) -> Reason:
     return Reason.REUSED_FROM_STORE
 
 
-def _trouble(engine: EngineSeen) -> Trouble | None:
+def _trouble(engine: EngineSeen, seen: Observed) -> Trouble | None:
     if engine.trouble is not None:
         return engine.trouble
     if engine.failure is not None:
         return Trouble(engine.failure.reason, engine.failure.message)
+    if engine.job is None and seen.refusal is not None:
+        return Trouble(Reason.CONFIG_ERROR, f"the build Job was refused: {seen.refusal.message}", passing=True)
     return engine.job.trouble if engine.job is not None else None
 
 
 def _step(engine: EngineSeen, seen: Observed) -> JobStep:
-    if engine.trouble is not None or engine.failure is not None:
+    if engine.trouble is not None:
         return JobStep()
+    if (failure := engine.failure) is not None:
+        return jobs.recheck(engine.job, failure.finished_at, seen) if failure.reason in UNNOTICED else JobStep()
     return jobs.first_or_wait(engine.job, seen)
 
 
 def _next(engine: EngineSeen, trouble: Trouble, seen: Observed) -> str:
     if engine.failure is not None:
-        return _LATER
+        return f"asked again every {seen.recheck_seconds} s" if engine.failure.reason in UNNOTICED else _LATER
     if engine.job is not None and engine.job.active:
         return "waits"
-    pause = jobs.first_or_wait(engine.job, seen).wait_seconds
-    if pause is not None:
-        return f"will retry in {pause:.0f} s"
-    return "will be retried" if trouble.passing else _LATER
+    step = jobs.first_or_wait(engine.job, seen)
+    if step.wait_seconds is not None:
+        return f"will retry in {step.wait_seconds:.0f} s"
+    return "will be retried" if trouble.passing or step.create_attempt is not None else _LATER
 
 
 def exact(seen: Observed) -> Verdict:
@@ -81,7 +88,8 @@ def exact(seen: Observed) -> Verdict:
         and engine.failure.reason in {Reason.EVALUATION_DATA_INVALID, Reason.EVALUATION_FAILED}
     ]
     if failed:
-        return Verdict("False", failed[0].reason, f"{failed[0].message.rstrip('.; ')}; {_LATER}")
+        after = f"asked again every {seen.recheck_seconds} s" if failed[0].reason in UNNOTICED else _LATER
+        return Verdict("False", failed[0].reason, f"{failed[0].message.rstrip('.; ')}; {after}")
     records = [engine.manifest.accuracy for engine in seen.engines if engine.manifest is not None]
     if not records:
         return Verdict("Unknown", Reason.RUNNING, "measured when the engine is built")

@@ -31,7 +31,8 @@ def first_or_wait(job: JobSeen | None, seen: Observed) -> JobStep:
         pause = seen.recheck_seconds if final else backoff_seconds(job.attempt, seen.retry_base_seconds)
         return _after(job, pause, seen.now)
     if job.state == "Suspended":
-        return _after(job, seen.start_deadline_seconds, seen.now)
+        # finished_at: when its pod gave the place back. Not known yet: the Job controller's word wakes us.
+        return JobStep() if job.finished_at is None else _after(job, seen.start_deadline_seconds, seen.now)
     if job.state == "Waiting" and job.trouble is not None and job.trouble.reason in START_TROUBLE:
         waited = (seen.now - job.created_at).total_seconds()
         if waited >= seen.start_deadline_seconds:

@@ -9,13 +9,18 @@ from enginery_store.reasons import Reason
 from enginery_operator.decide.seen import Observed, RevisionSeen, Rollout, Verdict
 
 _STOPPED = Verdict("False", Reason.STOPPED, "spec.state is Stopped; set it to Serving to continue")
+_DRAINED = Verdict(
+    "False", Reason.STOPPED, "the tenant's stopPolicy is HoldAndDrain; continues by itself when it is None again"
+)
 
 
 def rolled(seen: Observed, blocked: Verdict | None) -> tuple[Rollout, Verdict, Verdict]:
     """(what to do, Progressing, Available). `blocked` is the first condition that keeps the target from rolling."""
-    if seen.model.spec.state == "Stopped":
+    drained = seen.tenant is not None and seen.tenant.spec.stop_policy == "HoldAndDrain"
+    if drained or seen.model.spec.state == "Stopped":
         everything = tuple(item.revision for item in seen.revisions)
-        return Rollout(remove=everything, select=seen.serving), _STOPPED, _STOPPED
+        verdict = _DRAINED if drained else _STOPPED
+        return Rollout(remove=everything, select=seen.serving), verdict, verdict
     if blocked is not None or seen.revision is None:
         return _held(seen, blocked)
     return _advancing(seen, seen.revision)
@@ -25,7 +30,9 @@ def _held(seen: Observed, blocked: Verdict | None) -> tuple[Rollout, Verdict, Ve
     """The target may not roll: whatever serves goes on untouched."""
     available = _available(seen, seen.serving, blocked)
     if seen.revision is not None and seen.revision == seen.serving:
-        progressing = Verdict("False", Reason.COMPLETE, f"revision {seen.serving} serves")
+        deployment = seen.deployment(seen.serving)
+        whole = Verdict("False", Reason.COMPLETE, f"revision {seen.serving} serves")
+        progressing = whole if _whole(deployment, seen.replicas) else _progress(seen, seen.revision, deployment)
     elif blocked is not None and blocked.failed and blocked.reason is not Reason.BUILDING:
         progressing = Verdict("False", blocked.reason, _not_rolled(seen))
     else:
@@ -66,7 +73,8 @@ def _progress(seen: Observed, target: str, deployment: RevisionSeen | None) -> V
         return Verdict(
             "False", Reason.PROGRESS_DEADLINE_EXCEEDED, f"{state} after rollout.progressDeadlineSeconds{why}; goes on"
         )
-    return Verdict("True", Reason.ROLLOUT_IN_PROGRESS, state)
+    refused = f"; {seen.refusal.message}; will be retried" if seen.refusal else ""
+    return Verdict("True", Reason.ROLLOUT_IN_PROGRESS, f"{state}{refused}")
 
 
 def _whole(deployment: RevisionSeen | None, replicas: int) -> bool:
@@ -86,7 +94,7 @@ def _available(seen: Observed, revision: str | None, blocked: Verdict | None) ->
             "True", Reason.MINIMUM_REPLICAS_AVAILABLE, f"revision {revision}: {deployment.ready} replica(s) answer"
         )
     if seen.refusal is not None:
-        return Verdict("False", seen.refusal.reason, seen.refusal.message)
+        return Verdict("False", seen.refusal.reason, f"{seen.refusal.message}; will be retried")
     if deployment is not None and deployment.trouble is not None:
         return Verdict("False", deployment.trouble.reason, deployment.trouble.message)
     if deployment is None and blocked is not None:

@@ -45,6 +45,7 @@ class JobSeen:
     state: Literal["Waiting", "Running", "Succeeded", "Failed", "Suspended"]
     created_at: datetime
     finished_at: datetime | None = None
+    """When it succeeded, failed or, for a Job of ours that could not start, was suspended."""
     trouble: Trouble | None = None
     """For a failed Job why; for a waiting one what keeps its pod from starting."""
     exit_code: int | None = None

@@ -8,9 +8,17 @@ from enginery_operator.decide.seen import JobStep, Observed, Verdict
 UNNOTICED = frozenset({Reason.SOURCE_NOT_FOUND, Reason.ACCESS_DENIED, Reason.CONFIG_ERROR})
 """Final failures that somebody may end without touching the model, where the operator cannot list the source."""
 
+_UNSIGNED = (
+    "the Tenant's policy.signatures is Require, and this version verifies no signatures of sources; will not be"
+    " retried until the platform team sets it to Ignore or Warn"
+)
+
 
 def verified(seen: Observed) -> tuple[Verdict, JobStep]:
     """The condition and what to do about the prepare Job."""
+    if seen.tenant is not None and seen.tenant.spec.policy.signatures == "Require":
+        # A model with a signature was refused before: this version verifies none, so it serves none.
+        return Verdict("False", Reason.SIGNATURE_MISSING, _UNSIGNED), JobStep()
     if seen.source.fingerprint is None:
         return _not_pinned(seen), JobStep()
     if seen.outcome_trouble is not None:
@@ -34,6 +42,9 @@ def _not_pinned(seen: Observed) -> Verdict:
 
 def _in_work(seen: Observed) -> Verdict:
     job = seen.prepare_job
+    if job is None and seen.refusal is not None:
+        message = f"the prepare Job was refused: {seen.refusal.message}; will be retried"
+        return Verdict("Unknown", Reason.PREPARING, message)
     if job is None or job.trouble is None:
         return Verdict("Unknown", Reason.PREPARING, "the source is being fetched and checked")
     if job.state == "Failed" and not job.trouble.passing:
