@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from botocore.exceptions import ClientError
 from enginery_store.identity import ListedObject, fingerprint
 from enginery_store.manifest import BuildOptions, Target
 from enginery_store.requests import PrepareRequest
@@ -108,9 +109,10 @@ def test_final_failure_says_why_and_is_recorded(bench: Workbench, case: Case) ->
 
 def test_key_that_climbs_writes_nothing_outside_and_is_refused(bench: Workbench) -> None:
     bench.upload("m/model.onnx", GOOD)
-    bench.upload("m/a/../../../escaped", b"x")
-    if "m/a/../../../escaped" not in bench.bucket.everything():
-        pytest.skip("this server resolves dots in keys by itself")
+    try:
+        bench.upload("m/a/../../../escaped", b"x")
+    except ClientError as error:
+        pytest.skip(f"this server takes no such key: {error}")
 
     ended = bench.run(bench.prepare_request(f"s3://{bench.bucket.name}/m/"))
 
