@@ -24,6 +24,9 @@ from enginery_store.reasons import Reason
 RETRY_AFTER_SECONDS = 1
 """What a refused client is told to wait: a queue drains, and another replica is found, within a second."""
 
+MESSAGE_LIMIT = 1000
+"""Characters of a message: it may quote what a client sent, and gRPC sends it as a header."""
+
 
 class RequestError(Exception):
     """Base of every refusal: `status` is HTTP's number, `code` the name of gRPC's."""
@@ -35,7 +38,7 @@ class RequestError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = message[:MESSAGE_LIMIT]
 
 
 class InvalidRequestError(RequestError):

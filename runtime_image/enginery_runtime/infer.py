@@ -6,6 +6,7 @@ loop, with an `InferResult` or a `RequestError`. So both front ends give the sam
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from reprlib import repr as brief
 
 import numpy as np
 from enginery_store.manifest import EngineManifest, ShapeProfile, TensorSpec
@@ -92,19 +93,20 @@ class ModelShape:
         """The declared input and its shape, once they fit the model; both codecs call it before they read data."""
         spec = self.inputs.get(name) if isinstance(name, str) else None
         if spec is None:
-            raise InvalidRequestError(f"inputs: {name!r} is unknown; the model has {sorted(self.inputs)}")
+            raise InvalidRequestError(f"inputs: {brief(name)} is unknown; the model has {sorted(self.inputs)}")
         if datatype != spec.datatype:
-            known = "" if datatype in DTYPES else ", which the protocol does not have"
-            raise InvalidRequestError(f"input {name!r}: datatype is {spec.datatype}, not {datatype!r}{known}")
+            known = isinstance(datatype, str) and datatype in DTYPES
+            other = "" if known else ", which the protocol does not have"
+            raise InvalidRequestError(f"input {name!r}: datatype is {spec.datatype}, not {brief(datatype)}{other}")
         dimensions: list[int] = []
         for value in shape:
             if type(value) is not int or value < 1 or value > MAX_DIMENSION:
-                raise InvalidRequestError(f"input {name!r}: shape holds {value!r}; a dimension is a number from 1")
+                raise InvalidRequestError(f"input {name!r}: shape holds {brief(value)}; a dimension is a number from 1")
             dimensions.append(value)
         if len(dimensions) != len(spec.shape) or any(
             want not in (-1, have) for want, have in zip(spec.shape, dimensions, strict=True)
         ):
-            raise InvalidRequestError(f"input {name!r}: shape is {spec.shape} (-1: free), not {dimensions}")
+            raise InvalidRequestError(f"input {name!r}: shape is {spec.shape} (-1: free), not {brief(dimensions)}")
         return spec, tuple(dimensions)
 
     def _require_profile(self, given: Mapping[str, Array]) -> None:

@@ -73,6 +73,8 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "a number beyond FP32": (with_data([1e39, 1.0, 2.0, 3.0]), "data"),
     "another datatype": (with_data([1, 2, 3, 4], "INT32"), "datatype"),
     "an unknown datatype": (with_data([1, 2, 3, 4], "FLOAT"), "datatype"),
+    "an object for a datatype": (with_data([1, 2, 3, 4], {"FP32": 1}), "datatype"),  # type: ignore[arg-type]
+    "a name of 100k letters": ({"inputs": [x_input() | {"name": "z" * 100_000}]}, "unknown"),
     "no datatype": ({"inputs": [{"name": "x", "shape": [1, 4], "data": [1.0] * 4}]}, "datatype"),
     "an input twice": ({"inputs": [x_input(), x_input()]}, "twice"),
     "an unknown input": ({"inputs": [x_input() | {"name": "z"}]}, "'z'"),

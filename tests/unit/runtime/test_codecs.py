@@ -1,6 +1,7 @@
 """Tensors in and out, through both codecs, for every datatype."""
 
 import gzip
+import random
 import zlib
 
 import ml_dtypes
@@ -145,6 +146,40 @@ def test_grpc_contents_in_the_wrong_field_are_refused() -> None:
     message.inputs.add(name="x", datatype="FP32", shape=[1]).contents.fp64_contents.append(1.0)
     with pytest.raises(InvalidRequestError, match="fp32_contents"):
         grpc_codec.decode_inputs(message, a_shape("FP32"))
+
+
+ODD: list[object] = [None, True, -1, 0, 2**63, 1.5, "x", "", [], {}, [[]], [1], {"a": 1}, "FP32", "x" * 5000]
+
+
+def mutated(value: object, dice: random.Random) -> object:
+    """The value with one part replaced, removed or added."""
+    if isinstance(value, dict) and value and dice.random() < 0.8:
+        name = dice.choice([*value, "binary_data_size", "binary_data", "data", "shape"])
+        if dice.random() < 0.2:
+            return {key: item for key, item in value.items() if key != name}
+        return value | {name: mutated(value.get(name), dice)}
+    if isinstance(value, list) and value and dice.random() < 0.8:
+        index = dice.randrange(len(value))
+        return [*value[:index], mutated(value[index], dice), *value[index + 1 :]]
+    return dice.choice(ODD)
+
+
+def test_any_document_is_decoded_or_refused_in_words() -> None:
+    item = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1.0, 2.0], "parameters": {}}
+    good = {"id": "a", "inputs": [item], "outputs": [{"name": "y", "parameters": {"binary_data": True}}]}
+    refusals: list[str] = []
+    for seed in range(3000):
+        dice = random.Random(seed)  # noqa: S311 - documents, not secrets
+        document: object = good
+        for _ in range(dice.randint(1, 4)):
+            document = mutated(document, dice)
+        text, raw = orjson.dumps(document), b"\0" * dice.choice([0, 8])
+        try:
+            rest_codec.decode(text + raw, str(len(text)).encode() if raw else None, a_shape("FP32"))
+        except InvalidRequestError as error:
+            refusals.append(error.message)
+    assert len(refusals) > 2000
+    assert max(map(len, refusals)) <= 1000
 
 
 BROKEN_BYTES: dict[str, bytes] = {
