@@ -78,6 +78,12 @@ def _kwok(arguments: argparse.Namespace) -> None:
     kwok.kwok(arguments.name, arguments.nodes, arguments.stages)
 
 
+def _network_policy(arguments: argparse.Namespace) -> None:
+    from enginery_cluster import network_policy
+
+    network_policy.network_policy(arguments.name)
+
+
 def _component(arguments: argparse.Namespace) -> None:
     from enginery_cluster import node_spec
 
@@ -122,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     fleet = command("kwok", _kwok, "add simulated GPU nodes")
     fleet.add_argument("--nodes", type=int, default=100, help="how many (default: 100)")
     fleet.add_argument("--stages", type=Path, help="a file of kwok Stages in place of kwok's own")
+    command("network-policy", _network_policy, "enforce NetworkPolicy on the running cluster")
     component = command("component", _component, "take a component of the node out of service, or bring it back")
     component.add_argument("action", choices=["stop", "start"])
     component.add_argument("component", help="for example kube-apiserver, versitygw, kubelet")

@@ -53,6 +53,9 @@ KUBEBOX = Program(
 )
 VERSITYGW = Program("versitygw", "github.com/versity/versitygw/cmd/versitygw")
 KWOK = Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", first_build="about 3 minutes")
+KUBE_ROUTER = Program(
+    "kube_router", "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router", first_build="about 3 minutes"
+)
 PAUSE = Program("pause", ".", first_build="seconds")
 NODE_PROGRAMS = (KUBEBOX, VERSITYGW, PAUSE)
 """What every cluster needs."""

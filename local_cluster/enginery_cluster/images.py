@@ -14,6 +14,7 @@ from pathlib import Path
 
 from enginery_cluster import base_image, node_process, wheelhouse
 from enginery_cluster.places import CHECKOUT, Places, cache_folder
+from enginery_cluster.requirements import lies_on_overlay
 from enginery_cluster.state import Cluster, Images
 from enginery_cluster.steps import Steps
 
@@ -45,7 +46,8 @@ def images(name: str) -> None:
     tags = {program.name: tag_of(program) for program in PROGRAMS}
     if cluster.provider == "existing":
         return  # the user's cluster pulls from the user's registry: tags come from the environment
-    steps = Steps("images", len(PROGRAMS) * 2)
+    steps = Steps("images", 2 + len(PROGRAMS) * 2)
+    _prepare(steps)
     for program in PROGRAMS:
         archive = _archive(tags[program.name])
         if archive.exists():
@@ -78,10 +80,7 @@ def _archive(tag: str) -> Path:
 
 
 def _build(program: Program, tag: str, archive: Path, steps: Steps) -> None:
-    with steps.step(f"building {program.name} (the first time about a minute, afterwards seconds)"):
-        _ensure_base()
-        if not wheelhouse.is_complete():
-            wheelhouse.fetch()
+    with steps.step(f"building {program.name} (longer when its dependencies changed)"):
         command = ["bud", "--isolation=chroot", "--layers", "--tag", tag, "--file", f"{program.folder}/Dockerfile"]
         arguments = {"BASE": _base_tag(), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
         command += [f"--build-arg={key}={value}" for key, value in arguments.items()]
@@ -92,14 +91,26 @@ def _build(program: Program, tag: str, archive: Path, steps: Steps) -> None:
         new.replace(archive)
 
 
+def _prepare(steps: Steps) -> None:
+    """The base and the wheels that all three builds use."""
+    if _buildah("images", "--quiet", _base_tag(), check=False):
+        steps.skip("base image: made before")
+    else:
+        with steps.step("base image: a small Debian with Python (half a minute)"):
+            _make_base()
+    if wheelhouse.is_complete():
+        steps.skip("Python packages: fetched before")
+    else:
+        with steps.step("Python packages of the three programs"):
+            wheelhouse.fetch()
+
+
 def _base_tag() -> str:
     return f"localhost/enginery/base:{base_image.digest()}"
 
 
-def _ensure_base() -> None:
+def _make_base() -> None:
     """The base as an image in buildah's storage, which is in the cache too."""
-    if _buildah("images", "--quiet", _base_tag(), check=False):
-        return
     if not base_image.archive().exists():
         base_image.make()
     container = _buildah("from", "scratch")
@@ -111,17 +122,12 @@ def _ensure_base() -> None:
 def _buildah(*arguments: str, check: bool = True) -> str:
     """Runs buildah on storage of our own, so that the machine's containers and images stay out of it."""
     root = cache_folder("buildah")
-    storage = [f"--root={root}/storage", f"--runroot={root}/run", f"--storage-driver={_storage_driver(root)}"]
+    driver = "vfs" if lies_on_overlay(root) else "overlay"
+    storage = [f"--root={root}/storage", f"--runroot={root}/run", f"--storage-driver={driver}"]
     done = subprocess.run(["buildah", *storage, *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False)
     if check and done.returncode:
         raise RuntimeError(f"buildah {arguments[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def _storage_driver(folder: Path) -> str:
-    """overlay, unless the cache lies on an overlay itself (a CI container)."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=False)
-    return "vfs" if "overlay" in kind.stdout else "overlay"
 
 
 def _load(cluster: Cluster, tag: str, archive: Path, steps: Steps) -> None:

@@ -1,9 +1,11 @@
-"""What the local cluster needs from the machine, checked before anything starts. Called by `up`."""
+"""What the local cluster needs from the machine, checked before anything starts. Called by `up` and `images`."""
 
 import os
 import platform
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr", "runc", "ip", "iptables", "nft", "nsenter", "unshare")
 """Programs of Debian packages that `make` installs when one is missing."""
@@ -20,3 +22,9 @@ def check_machine() -> None:
     problems += [f"{program} is missing: run `make packages`" for program in PROGRAMS if not shutil.which(program)]
     if problems:
         sys.exit("\n".join(problems))
+
+
+def lies_on_overlay(folder: Path) -> bool:
+    """Whether a folder is on an overlay file system, as in a CI container: overlays do not stack on it."""
+    kind = subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=True)
+    return "overlay" in kind.stdout

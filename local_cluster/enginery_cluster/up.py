@@ -34,7 +34,7 @@ from enginery_cluster.locks import exclusive
 from enginery_cluster.node_process import pid_of_node
 from enginery_cluster.places import Places
 from enginery_cluster.programs import write_programs
-from enginery_cluster.requirements import check_machine
+from enginery_cluster.requirements import check_machine, lies_on_overlay
 from enginery_cluster.state import S3, Cluster, NoClusterError, write_private
 from enginery_cluster.steps import Steps, eventually, say
 
@@ -126,14 +126,14 @@ def _write_files(places: Places, addresses: Addresses) -> None:
         path.mkdir(parents=True)
     _write_certificates(places, addresses)
     server = f"https://{addresses.node}:{components.API_PORT}"
-    for user in ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kwok"):
+    for user in ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kube-router", "kwok"):
         file = places.configuration / f"{user}.kubeconfig"
         write_private(file, configuration.kubeconfig(places, server, user))
     write_private(places.kubeconfig, configuration.kubeconfig(places, server, "admin"))
     texts = {
         "kubelet.yaml": configuration.kubelet(places, addresses),
         "kube-proxy.yaml": configuration.kube_proxy(places, addresses),
-        "containerd.toml": configuration.containerd(places, "overlayfs"),
+        "containerd.toml": configuration.containerd(places, "native" if lies_on_overlay(places.state) else "overlayfs"),
         "cni/10-enginery.conflist": configuration.pod_network(addresses),
         "audit-policy.yaml": configuration.AUDIT_POLICY,
         "resolv.conf": "",
@@ -157,6 +157,7 @@ def _write_certificates(places: Places, addresses: Addresses) -> None:
         Identity("kube-proxy", "system:kube-proxy"),
         Identity("kubelet", f"system:node:{NODE_NAME}", "system:nodes", (NODE_NAME,), (addresses.node,)),
         Identity("kwok", "kwok", "system:masters"),
+        Identity("kube-router", "kube-router", "system:masters"),
     ):
         authority.issue(identity)
     certificates.Authority(places.pki, "front-proxy-ca").issue(Identity("front-proxy-client", "front-proxy-client"))
