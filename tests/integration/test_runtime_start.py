@@ -17,6 +17,7 @@ from support.oip import call, refusal, x_input
 from support.published import SigningKey, a_manifest
 from support.runtime_process import RuntimeProcess, free_ports
 from support.runtime_stage import Stage
+from support.s3_proxy import Fault, cut, flip, refuse, s3_proxy
 from support.s3_servers import moto_server
 from support.tiny_models import double_plus_one, identity
 
@@ -240,6 +241,32 @@ def test_terminated_while_loading_ends_well_at_once(stages: Callable[[], Stage])
         runtime.terminate()
         assert runtime.wait_end() == 0
         assert time.monotonic() - began < 5
+
+
+FAULTS: dict[str, tuple[Callable[[], Fault], int | None]] = {
+    "two cut transfers, then a whole one": (lambda: cut(0.6, method="GET", path="model.onnx", times=2), None),
+    "one flipped byte on the way": (lambda: flip(20, method="GET", path="model.onnx", times=1), None),
+    "a byte flipped each time": (lambda: flip(20, method="GET", path="model.onnx"), 32),
+    "a manifest cut each time": (lambda: cut(0.6, method="GET", path=MANIFEST_NAME), 50),
+    "a store that refuses the credentials": (lambda: refuse(403, "AccessDenied", path="engines"), 14),
+    "a store that is overloaded": (lambda: refuse(503, "SlowDown", path="engines"), 50),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_store_in_trouble_is_survived_or_named(stages: Callable[[], Stage], case: str) -> None:
+    make, want_code = FAULTS[case]
+    stage = stages()
+    order = stage.order(stage.publish(double_plus_one()))
+    with s3_proxy(stage.server.endpoint) as proxy:
+        proxy.add(make())
+        order = order.model_copy(update={"store": StoreAccess(endpoint=proxy.endpoint)})
+        with stage.runtime(order, store_patience_seconds=5) as runtime:
+            if want_code is None:
+                assert runtime.wait_ready().infer("tiny", {"inputs": [x_input()]}).status_code == 200
+            else:
+                assert runtime.wait_end() == want_code, runtime.log()
+            assert not list((runtime.folder / "work").rglob("*.part"))
 
 
 def replace_store(order: ServeRequest) -> ServeRequest:
