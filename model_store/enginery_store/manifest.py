@@ -110,6 +110,11 @@ class PreparedManifest(Document):
     tool_versions: dict[str, str]
     created_at: datetime
 
+    @property
+    def all_files(self) -> list[StoredFile]:
+        """Every blob that must be there."""
+        return self.files
+
 
 class BuildOptions(Document):
     """Builder options that change the engine, hence part of its key."""
@@ -181,3 +186,8 @@ class EngineManifest(Document):
     build_seconds: int
     builder_version: str
     created_at: datetime
+
+    @property
+    def all_files(self) -> list[StoredFile]:
+        """Every blob that must be there."""
+        return [self.file, *self.extra_files]

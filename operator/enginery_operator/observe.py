@@ -4,7 +4,7 @@ Called by `reconcile` only. A store outage is an observation (Trouble), never an
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from enginery_store.reasons import Reason
@@ -57,6 +57,8 @@ async def observe(
         look = _Look(model, tenant, keys.store_access(tenant, settings), cache, store, settings, now)
         asked = await look.ask()
         engines = await look.engines(asked.outcome, wanted)
+        if asked.outcome is not None and await look.prepared_is_gone(asked.outcome, engines):
+            asked, engines = replace(asked, outcome=None), ()
     fingerprint = asked.source.fingerprint
     service = cache.service(model.namespace, model.name)
     return Observed(
@@ -127,6 +129,12 @@ class _Look:
         if outcome is None or outcome.failed:
             return ()
         return tuple(await asyncio.gather(*(self._engine(offer, outcome.prepared_key) for offer in wanted)))
+
+    async def prepared_is_gone(self, outcome: Outcome, engines: tuple[EngineSeen, ...]) -> bool:
+        """Whether something must be built and what to build it from was removed: then prepare it again."""
+        if outcome.failed or all(engine.manifest is not None or engine.failure is not None for engine in engines):
+            return False
+        return not await self.store.prepared(self.access, self.tenant.spec.store.prefix, outcome.prepared_key)
 
     async def _engine(self, offer: Offer, prepared: str) -> EngineSeen:
         key = keys.engine_key(self.model, prepared, offer, self.settings)

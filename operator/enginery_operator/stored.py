@@ -8,12 +8,22 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 from enginery_store.client import Credentials, StoreClient
 from enginery_store.errors import BucketMissingError, EngineryError, ObjectMissingError, StoreAccessError
 from enginery_store.identity import fingerprint
-from enginery_store.layout import MANIFEST_NAME, SIGNATURE_NAME, Location, engine_folder, parse_uri, request_object
+from enginery_store.layout import (
+    MANIFEST_NAME,
+    PREPARED_MODEL_NAME,
+    SIGNATURE_NAME,
+    Location,
+    engine_folder,
+    parse_uri,
+    prepared_folder,
+    request_object,
+)
 from enginery_store.manifest import EngineManifest, parse_document
 from enginery_store.reasons import Reason
 from enginery_store.requests import Outcome, StoreAccess
@@ -25,6 +35,9 @@ _log = logging.getLogger(__name__)
 
 LISTING_LIMIT = 10_000
 """A source with more objects is no model directory; its fingerprint covers the first of them."""
+
+BUILDER_VERSION = version("enginery")
+"""Builder and operator are of one distribution; what another version refused, this one may know how to do."""
 
 REACH_SECONDS = 60
 """A prefix that answered is not asked again for so long."""
@@ -73,6 +86,10 @@ class ModelStore:
         """The engine under a key; None when there is none, or when its file is gone."""
         return await asyncio.to_thread(self._engine, access, prefix, key, keys)
 
+    async def prepared(self, access: StoreAccess, prefix: str, key: str) -> bool:
+        """Whether the prepared model that an outcome names is still there."""
+        return await asyncio.to_thread(self._prepared, access, prefix, key)
+
     async def reach(self, access: StoreAccess, prefix: str) -> Trouble | None:
         """What is wrong with a tenant's prefix, or None; asked at most once a minute."""
         asked, trouble = self._reached.get(prefix, (0.0, None))
@@ -119,6 +136,8 @@ class ModelStore:
             return None, _trouble(error, passing=True)
         if found is not None and found.key != key:
             return None, Trouble(Reason.STORE_UNAVAILABLE, f"{where} is of another request", passing=True)
+        if found is not None and found.failed and found.builder_version not in {"", BUILDER_VERSION}:
+            return None, None
         if found is not None and not found.failed:
             self._outcomes[where] = found
         return found, None
@@ -138,10 +157,20 @@ class ModelStore:
             return None
         except EngineryError as error:
             return StoredEngine(None, trouble=_trouble(error, passing=True))
-        if engine.manifest is not None and engine.manifest.file.name not in etags:
-            _log.warning("engine file is gone, manifest is left", extra={"engine": str(folder)})
+        if engine.manifest is not None and not {file.name for file in engine.manifest.all_files} <= set(etags):
+            _log.warning("files of an engine are gone, its manifest is left", extra={"engine": str(folder)})
             return None
         return engine
+
+    def _prepared(self, access: StoreAccess, prefix: str, key: str) -> bool:
+        folder = prepared_folder(parse_uri(prefix), key)
+        try:
+            names = {item.name for item in self._client(access).list_objects(folder / "")}
+        except ObjectMissingError:
+            return False
+        except EngineryError:
+            return True  # the store does not say otherwise
+        return MANIFEST_NAME in names and PREPARED_MODEL_NAME in names
 
 
 def _read_engine(

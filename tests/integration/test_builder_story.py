@@ -166,6 +166,31 @@ def test_signature_of_a_builder_that_died_is_replaced(bench: Workbench) -> None:
     verify([bench.public_key], bench.bucket.get(f"{folder}manifest.json"), bench.bucket.get(f"{folder}manifest.sig"))
 
 
+def test_engine_whose_file_was_removed_is_built_again(bench: Workbench) -> None:
+    request = bench.build_request(bench.prepare(bench.upload("m/model.onnx", mlp().SerializeToString())))
+    assert bench.run(request).code == 0
+    folder = bench.engine_key_prefix(request.key)
+    bench.bucket.delete(f"{folder}{bench.engine(request.key).file.name}")
+
+    assert bench.run(request).reason == "AllTargetsBuilt"
+
+    manifest = bench.engine(request.key)
+    assert len(bench.bucket.get(f"{folder}{manifest.file.name}")) == manifest.file.size_bytes
+    verify([bench.public_key], bench.bucket.get(f"{folder}manifest.json"), bench.bucket.get(f"{folder}manifest.sig"))
+
+
+def test_prepared_model_whose_file_was_removed_is_prepared_again(bench: Workbench) -> None:
+    prepare = bench.prepare_request(bench.upload("m/model.onnx", mlp().SerializeToString()))
+    bench.run(prepare)
+    outcome = bench.outcome(prepare.key)
+    assert outcome is not None
+    model = f"{bench.prefix_key}/prepared/{outcome.prepared_key[:2]}/{outcome.prepared_key}/model.onnx"
+    bench.bucket.delete(model)
+
+    assert bench.run(prepare).code == 0
+    assert bench.run(bench.build_request(outcome.prepared_key)).code == 0
+
+
 def test_model_that_takes_no_generated_input_is_built_with_zero_samples(bench: Workbench) -> None:
     picky = model(
         [node("Reshape", ["x", "shape"], ["y"])],

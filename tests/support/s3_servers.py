@@ -70,6 +70,9 @@ class Bucket:
         data: bytes = self.admin.get_object(Bucket=self.name, Key=key)["Body"].read()
         return data
 
+    def delete(self, key: str) -> None:
+        self.admin.delete_object(Bucket=self.name, Key=key)
+
     def keys(self, prefix: str = "") -> list[str]:
         pages = self.admin.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
         return sorted(item["Key"] for page in pages for item in page.get("Contents", []))

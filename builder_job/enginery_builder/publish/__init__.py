@@ -10,7 +10,7 @@ from enginery_store.manifest import EngineManifest, PreparedManifest
 from enginery_store.requests import BuildRequest, PrepareRequest
 
 from enginery_builder.artifacts import CompiledEngine, ConvertedModel, FetchedFiles, FetchedModel, Measured
-from enginery_builder.publish.commit import commit, is_complete, upload
+from enginery_builder.publish.commit import commit, is_whole, upload
 from enginery_builder.publish.outcomes import final_failures_recorded, record_success, recorded_success
 from enginery_builder.stores import Stores
 
@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 def published_engine(stores: Stores, key: str) -> bool:
     """Whether this engine is complete in the store."""
-    return is_complete(stores.store, engine_folder(stores.prefix, key))
+    return is_whole(stores.store, engine_folder(stores.prefix, key), EngineManifest)
 
 
 def key_of_prepared(request: PrepareRequest, source: FetchedFiles, precision: str) -> str:
@@ -47,7 +47,7 @@ def publish_prepared(
 ) -> None:
     """Store a prepared model under `key`; nothing when it is there already. Raises store errors."""
     place = prepared_folder(stores.prefix, key)
-    if is_complete(stores.store, place):
+    if is_whole(stores.store, place, PreparedManifest):
         LOG.info("prepared model is in the store already", extra={"prepared": key})
         return
     manifest = PreparedManifest(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from enginery_store.client import StoreClient
 from enginery_store.layout import MANIFEST_NAME, SIGNATURE_NAME, Location
-from enginery_store.manifest import StoredFile
+from enginery_store.manifest import EngineManifest, PreparedManifest, StoredFile
 from enginery_store.signing import sign
 
 from enginery_builder.stores import Stores
@@ -24,9 +24,20 @@ PEER_PATIENCE_SECONDS = 5.0
 _PEER_POLL_SECONDS = 0.25
 
 
-def is_complete(store: StoreClient, place: Location) -> bool:
-    """Whether the folder has its manifest."""
-    return store.is_object(place / MANIFEST_NAME)
+def is_whole(store: StoreClient, place: Location, kind: type[PreparedManifest | EngineManifest]) -> bool:
+    """Whether the folder has its manifest and every file that it names.
+
+    A manifest whose files were removed is taken away, so that the artifact can be made again. Raises store errors.
+    """
+    manifest = store.read_document(place / MANIFEST_NAME, kind)
+    if manifest is None:
+        return False
+    missing = [file.name for file in manifest.all_files if not store.is_object(place / file.name)]
+    if missing:
+        LOG.warning("removing a manifest whose files are gone", extra={"place": str(place), "missing": missing})
+        store.delete(place / MANIFEST_NAME)
+        store.delete(place / SIGNATURE_NAME)
+    return not missing
 
 
 def upload(store: StoreClient, place: Location, files: tuple[Path, ...]) -> list[StoredFile]:
@@ -53,7 +64,7 @@ def commit(stores: Stores, place: Location, manifest: bytes) -> bool:
 def _peer_finishes(store: StoreClient, place: Location) -> bool:
     """Whether the manifest that belongs to the signature in the store appears in time."""
     deadline = time.monotonic() + PEER_PATIENCE_SECONDS
-    while not is_complete(store, place):
+    while not store.is_object(place / MANIFEST_NAME):
         if time.monotonic() > deadline:
             return False
         time.sleep(_PEER_POLL_SECONDS)

@@ -8,11 +8,12 @@ from importlib.metadata import version
 
 from enginery_store.errors import EngineryError, FinalError
 from enginery_store.layout import prepared_folder, request_object
+from enginery_store.manifest import PreparedManifest
 from enginery_store.reasons import Reason
 from enginery_store.requests import EXIT_CODES, Outcome, PrepareRequest
 
 from enginery_builder.artifacts import FetchedFiles
-from enginery_builder.publish.commit import is_complete
+from enginery_builder.publish.commit import is_whole
 from enginery_builder.stores import Stores
 from enginery_builder.wording import bounded
 
@@ -59,7 +60,7 @@ def recorded_success(stores: Stores, key: str) -> Outcome | None:
     if (
         outcome is None
         or outcome.failed
-        or not is_complete(stores.store, prepared_folder(stores.prefix, outcome.prepared_key))
+        or not is_whole(stores.store, prepared_folder(stores.prefix, outcome.prepared_key), PreparedManifest)
     ):
         return None
     return outcome

@@ -5,9 +5,6 @@ from enginery_store.reasons import Reason
 from enginery_operator.decide import jobs
 from enginery_operator.decide.seen import JobStep, Observed, Verdict
 
-UNNOTICED = frozenset({Reason.SOURCE_NOT_FOUND, Reason.ACCESS_DENIED, Reason.CONFIG_ERROR})
-"""Final failures that somebody may end without touching the model, where the operator cannot list the source."""
-
 _UNSIGNED = (
     "the Tenant's policy.signatures is Require, and this version verifies no signatures of sources; will not be"
     " retried until the platform team sets it to Ignore or Warn"
@@ -60,7 +57,8 @@ def _in_work(seen: Observed) -> Verdict:
 def _failed(seen: Observed) -> tuple[Verdict, JobStep]:
     outcome = seen.outcome
     assert outcome is not None  # noqa: S101 - for the type checker; the caller looked
-    if seen.source.fingerprint == "" and outcome.reason in UNNOTICED:
+    if not seen.source.fingerprint:
+        # The operator may not list this source, so it cannot notice that it was replaced.
         step = jobs.recheck(seen.prepare_job, outcome.finished_at, seen)
         after = f"asked again every {seen.recheck_seconds} s"
     else:
