@@ -14,6 +14,7 @@ from enginery_operator.targets import Offer, offers
 
 Object = dict[str, Any]
 Index = Mapping[Any, Collection[Object]]
+NodeSelector = frozenset[tuple[str, str]]
 
 _SLIM_METADATA = ("name", "namespace", "uid", "labels", "annotations", "creationTimestamp", "deletionTimestamp",
                   "generation", "resourceVersion", "ownerReferences")  # fmt: skip
@@ -33,7 +34,7 @@ class Cache:
     _indices: dict[str, Index] = field(default_factory=dict)
     _written: dict[str, Object] = field(default_factory=dict)
     _tenants: dict[tuple[str, str], Tenant] = field(default_factory=dict)
-    _offers: tuple[Offer, ...] | None = None
+    _offers: dict[NodeSelector, tuple[Offer, ...]] = field(default_factory=dict)
 
     def bind(self, indices: Mapping[str, Index]) -> None:
         """Take the live indices; they stay the same objects for the process's life."""
@@ -99,16 +100,17 @@ class Cache:
         """Every Node."""
         return (item for key in self._indices["nodes"] for item in self._indices["nodes"][key])
 
-    def offers(self) -> tuple[Offer, ...]:
-        """Every kind of slice the nodes give, computed once per change of the nodes."""
-        if self._offers is None:
-            self._offers = offers(self.nodes())
-        return self._offers
+    def offers(self, selector: Mapping[str, str] | None = None) -> tuple[Offer, ...]:
+        """Every kind of slice that nodes with these labels give, computed once per change of the nodes."""
+        wanted = frozenset((selector or {}).items())
+        if wanted not in self._offers:
+            self._offers[wanted] = offers(node for node in self.nodes() if wanted <= _labels(node))
+        return self._offers[wanted]
 
     def refresh_offers(self) -> bool:
-        """Look at the nodes again; whether what they give has changed (a heartbeat has not)."""
-        before, self._offers = self._offers, None
-        return self.offers() != before
+        """Look at the nodes again; whether what they give to anybody has changed (a heartbeat has not)."""
+        before, self._offers = self._offers, {}
+        return any(self.offers(dict(selector)) != found for selector, found in before.items())
 
     def reasons(self) -> Counter[str]:
         """How many models have which Ready.reason."""
@@ -136,6 +138,10 @@ class Cache:
     def service(self, namespace: str, model: str) -> Object | None:
         """The Service of a model."""
         return self._first("services", (namespace, model))
+
+
+def _labels(node: Object) -> frozenset[tuple[str, str]]:
+    return frozenset(node["metadata"].get("labels", {}).items())
 
 
 def _version(obj: Object) -> int:

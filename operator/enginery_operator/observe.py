@@ -49,7 +49,7 @@ async def observe(
 ) -> Observed:
     """One model as it stands now."""
     tenant = tenant_of(model.namespace, cache, settings)
-    offered = cache.offers()
+    offered = cache.offers(tenant.spec.scheduling.node_selector if tenant else None)
     wanted = matching(model.spec.accelerator, offered, model.spec.build.targets.products or ())
     asked = _Asked(SourceSeen(None))
     engines: tuple[EngineSeen, ...] = ()

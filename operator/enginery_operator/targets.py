@@ -30,11 +30,15 @@ class Offer:
 def offers(nodes: Iterable[Mapping[str, Any]]) -> tuple[Offer, ...]:
     """Every kind of slice that ready, schedulable nodes can give, sorted; equal kinds on several nodes once."""
     found = {offer for node in nodes if _usable(node) for offer in _of_node(node)}
-    return tuple(sorted(found, key=lambda offer: (offer.target.name, offer.resource)))
+    return tuple(sorted(found, key=lambda offer: (offer.target.name, offer.resource, offer.node_labels)))
 
 
 def matching(accelerator: Accelerator, offered: Iterable[Offer], products: Iterable[str] = ()) -> tuple[Offer, ...]:
-    """The offers a model's accelerator asks for. profile Auto takes every MIG profile; the smallest is chosen later."""
+    """The offers a model's accelerator asks for, one per target.
+
+    Where one target comes in two ways (MIG strategies single and mixed), the first in order is taken: an engine is
+    built once, and status names each target once.
+    """
     wanted = set(products)
 
     def fits(offer: Offer) -> bool:
@@ -43,7 +47,11 @@ def matching(accelerator: Accelerator, offered: Iterable[Offer], products: Itera
             return False
         return accelerator.mode != "MIG" or accelerator.profile in {target.mig_profile, "Auto"}
 
-    return tuple(offer for offer in offered if fits(offer))
+    found: dict[str, Offer] = {}
+    for offer in offered:
+        if fits(offer):
+            found.setdefault(offer.target.name, offer)
+    return tuple(found.values())
 
 
 def profiles(offered: Iterable[Offer]) -> list[str]:
