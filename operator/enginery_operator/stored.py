@@ -70,8 +70,8 @@ class ModelStore:
 
     credentials_folder: Path
     _clients: dict[tuple[str, Credentials], StoreClient] = field(default_factory=dict)
-    _reached: dict[str, tuple[float, Trouble | None]] = field(default_factory=dict)
-    _outcomes: dict[Location, Outcome] = field(default_factory=dict)
+    _reached: dict[tuple[str, str], tuple[float, Trouble | None]] = field(default_factory=dict)
+    _outcomes: dict[tuple[str, Location], Outcome] = field(default_factory=dict)
     _engines: dict[tuple[Location, str, str, tuple[str, ...]], StoredEngine] = field(default_factory=dict)
 
     async def listing(self, access: StoreAccess, uri: str) -> Listing:
@@ -92,10 +92,11 @@ class ModelStore:
 
     async def reach(self, access: StoreAccess, prefix: str) -> Trouble | None:
         """What is wrong with a tenant's prefix, or None; asked at most once a minute."""
-        asked, trouble = self._reached.get(prefix, (0.0, None))
+        place = (access.model_dump_json(), prefix)
+        asked, trouble = self._reached.get(place, (0.0, None))
         if trouble is not None or time.monotonic() - asked > REACH_SECONDS:
             trouble = await asyncio.to_thread(self._reach, access, prefix)
-            self._reached[prefix] = (time.monotonic(), trouble)
+            self._reached[place] = (time.monotonic(), trouble)
         return trouble
 
     def _reach(self, access: StoreAccess, prefix: str) -> Trouble | None:
@@ -128,8 +129,9 @@ class ModelStore:
 
     def _outcome(self, access: StoreAccess, prefix: str, key: str) -> tuple[Outcome | None, Trouble | None]:
         where = request_object(parse_uri(prefix), key)
-        if where in self._outcomes:
-            return self._outcomes[where], None
+        known = (access.model_dump_json(), where)
+        if known in self._outcomes:
+            return self._outcomes[known], None
         try:
             found = self._client(access).read_document(where, Outcome)
         except EngineryError as error:
@@ -139,7 +141,7 @@ class ModelStore:
         if found is not None and found.failed and found.builder_version not in {"", BUILDER_VERSION}:
             return None, None
         if found is not None and not found.failed:
-            self._outcomes[where] = found
+            self._outcomes[known] = found
         return found, None
 
     def _engine(self, access: StoreAccess, prefix: str, key: str, keys: tuple[str, ...]) -> StoredEngine | None:

@@ -134,7 +134,9 @@ class Serving(APIType):
         default="None", description="ONNXRuntime: answer from ONNX Runtime on CPU while the engine is compiled."
     )
     batching: Batching | None = Field(default=None, description="Dynamic batching. Absent: one request at a time.")
-    cuda_graphs: CUDAGraphs = Field(default_factory=CUDAGraphs, description="CUDA graphs.")
+    cuda_graphs: CUDAGraphs = Field(
+        default_factory=CUDAGraphs, description="CUDA graphs: inferences recorded once and replayed."
+    )
     protocols: Annotated[list[Literal["REST", "GRPC"]], Field(min_length=1, max_length=2)] = Field(
         default=["REST", "GRPC"], description="Protocols that are served.", json_schema_extra=SET_LIST
     )
