@@ -5,11 +5,10 @@ wanted fields are compared with the watched object first; what the API server or
 """
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
-_SUFFIXES = {"m": "0.001", "k": "1e3", "M": "1e6", "G": "1e9", "T": "1e12", "Ki": "1024", "Mi": "1048576",
-             "Gi": "1073741824", "Ti": "1099511627776"}  # fmt: skip
+from enginery_operator.api.quantity import quantity
+
 _QUANTITY_PARENTS = frozenset({"requests", "limits", "emptyDir"})
 
 
@@ -30,14 +29,12 @@ def holds(actual: Any, wanted: Any, *, parent: str = "") -> bool:
             and all(holds(one, two, parent=parent) for one, two in zip(actual, wanted, strict=True))
         )
     if parent in _QUANTITY_PARENTS and isinstance(wanted, str) and isinstance(actual, str):
-        return _quantity(actual) == _quantity(wanted)
+        return _same_quantity(actual, wanted)
     return bool(actual == wanted)
 
 
-def _quantity(text: str) -> Decimal | str:
-    """The number a Kubernetes quantity means: the API server rewrites 1000m as 1."""
-    digits = text.rstrip("kKMGTim")
+def _same_quantity(one: str, two: str) -> bool:
     try:
-        return Decimal(digits) * Decimal(_SUFFIXES[text[len(digits) :]] if len(digits) < len(text) else "1")
-    except (ArithmeticError, KeyError):
-        return text
+        return quantity(one) == quantity(two)
+    except ValueError:
+        return one == two

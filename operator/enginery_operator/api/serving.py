@@ -80,6 +80,13 @@ class Resources(APIType):
     model_config = ruled(
         (f"!has(self.requests) || {_NO_GPU[0].format('self.requests')}", _NO_GPU[1]),
         (f"!has(self.limits) || {_NO_GPU[0].format('self.limits')}", _NO_GPU[1]),
+        (
+            (
+                "!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits) ||"
+                " quantity(self.requests[k]).compareTo(quantity(self.limits[k])) <= 0)"
+            ),
+            "requests must be at most limits; lower the request or raise the limit",
+        ),
     )
 
     requests: Annotated[dict[str, Quantity], Field(max_length=8)] | None = Field(

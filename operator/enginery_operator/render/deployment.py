@@ -7,6 +7,7 @@ What does not: replicas, labels of the model, the Tenant's quota, the operator's
 import math
 from typing import Any
 
+from enginery_operator.api.quantity import quantity
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
 from enginery_operator.decide.seen import EngineSeen
 from enginery_operator.render import documents, labels, pod
@@ -76,13 +77,16 @@ def _probe(endpoint: str, *, period: int, failures: int) -> dict[str, Any]:
 
 
 def _resources(model: InferenceModel) -> tuple[dict[str, str], dict[str, str]]:
-    """Requests and limits: memory is limited to its request, as a replica over it would take from its neighbours."""
+    """Requests and limits: memory is limited to its request, as a replica over it would take from its neighbours.
+
+    A default request gives way to a lower limit that the tenant wrote: the API server refuses a request above one.
+    """
     given = model.spec.serving.resources
-    requests = _DEFAULT_REQUESTS | dict((given.requests if given else None) or {})
-    limits = {"memory": requests["memory"]} | dict((given.limits if given else None) or {})
-    return requests, limits
+    limits = dict((given.limits if given else None) or {})
+    defaults = {name: min(value, limits.get(name, value), key=quantity) for name, value in _DEFAULT_REQUESTS.items()}
+    requests = defaults | dict((given.requests if given else None) or {})
+    return requests, {"memory": requests["memory"]} | limits
 
 
 def _threads(cpu: str) -> int:
-    cores = float(cpu[:-1]) / 1000 if cpu.endswith("m") else float(cpu)
-    return max(1, math.ceil(cores))
+    return max(1, math.ceil(quantity(cpu)))
