@@ -60,7 +60,6 @@ async def observe(
         if asked.outcome is not None and await look.prepared_is_gone(asked.outcome, engines):
             asked, engines = replace(asked, outcome=None), ()
     fingerprint = asked.source.fingerprint
-    service = cache.service(model.namespace, model.name)
     return Observed(
         model=model,
         now=now,
@@ -76,7 +75,7 @@ async def observe(
         prepare_job=asked.job,
         engines=engines,
         revisions=_revisions(model, cache),
-        serving=service["spec"].get("selector", {}).get(labels.REVISION) if service else None,
+        serving=_serving(model, cache),
         recheck_seconds=settings.jobs.recheck_seconds,
         retry_base_seconds=settings.jobs.retry_base_seconds,
         start_deadline_seconds=settings.jobs.start_deadline_seconds,
@@ -172,6 +171,15 @@ def _pinned(model: InferenceModel) -> SourceSeen | None:
         return None
     fingerprint = "" if unlisted else recorded.fingerprint
     return SourceSeen(fingerprint, recorded.size_bytes, parse_time(recorded.pinned_at))
+
+
+def _serving(model: InferenceModel, cache: Cache) -> str | None:
+    """What the Service selects; should somebody delete the Service, what status says it selected."""
+    service = cache.service(model.namespace, model.name)
+    if service is None:
+        return model.status.current_revision if model.status else None
+    selected: str | None = service["spec"].get("selector", {}).get(labels.REVISION)
+    return selected
 
 
 def _revisions(model: InferenceModel, cache: Cache) -> tuple[RevisionSeen, ...]:

@@ -6,11 +6,11 @@ store credentials are a mounted folder.
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import yaml
 from enginery_store.requests import StoreAccess
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 CONFIG_VARIABLE = "ENGINERY_CONFIG"
@@ -38,6 +38,15 @@ class Lease(_Section):
     duration_seconds: int = 15
     renew_deadline_seconds: int = 10
     retry_seconds: int = 2
+
+    @model_validator(mode="after")
+    def _leaves_time(self) -> Self:
+        """Who cannot renew must have stopped before another may act."""
+        if not self.renew_deadline_seconds < self.duration_seconds:
+            raise ValueError("renewDeadlineSeconds must be below durationSeconds")
+        if not self.retry_seconds < self.renew_deadline_seconds:
+            raise ValueError("retrySeconds must be below renewDeadlineSeconds")
+        return self
 
 
 class Tenancy(_Section):
