@@ -177,6 +177,7 @@ def _register_events(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQ
     @on("batch", "v1", "jobs", name="job", labels=_OURS)
     async def on_job(namespace: str, body: Body, **indices: Any) -> None:
         noticed(indices)
+        ctx.claims.drop(labels.work(body))
         for key in _concerned(namespace, body, ctx):
             queue.add(key)
 

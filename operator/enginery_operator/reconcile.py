@@ -31,7 +31,7 @@ from enginery_operator.settings import Settings
 from enginery_operator.status import model_status, status_object, tenant_status
 from enginery_operator.stored import ModelStore
 from enginery_operator.workloads import SUSPENDED_FOR
-from enginery_operator.workqueue import Interest, Key
+from enginery_operator.workqueue import Claims, Interest, Key
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +51,8 @@ class Context:
     clock: Callable[[], datetime] = _now
     interest: Interest = field(default_factory=Interest)
     """Which models wait for which request or engine key (as in labels): a Job may work for several."""
+    claims: Claims = field(default_factory=Claims)
+    """Jobs that were created and that the watch has not shown yet."""
 
 
 async def reconcile(key: Key, ctx: Context) -> float | None:
@@ -118,11 +120,31 @@ async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> Non
 
 
 async def _step(step: JobStep, job: dict[str, Any], ctx: Context) -> None:
-    """Create the next attempt before the last one goes, so that the count is never lost."""
-    if await ctx.cluster.create_once(job):
+    """Create the next attempt before the last one goes, so that the count is never lost; not if another model of the
+    tenant has begun the same work since this pass looked: its Job's event leads to another pass.
+    """
+    metadata, work = job["metadata"], labels.work(job)
+    if _is_begun(work, ctx) or not ctx.claims.take(
+        work, Key(InferenceModel.KIND, metadata["namespace"], metadata["labels"][labels.MODEL])
+    ):
+        return
+    try:
+        created = await ctx.cluster.create_once(job)
+    except RefusedError:
+        ctx.claims.drop(work)
+        raise
+    if created:
         _log.info("created job", extra={"namespace": job["metadata"]["namespace"], "job": job["metadata"]["name"]})
     if step.remove is not None:
         await ctx.cluster.delete("Job", step.remove.namespace, step.remove.name)
+
+
+def _is_begun(work: tuple[str, str, str], ctx: Context) -> bool:
+    """Whether the watch has shown a Job for this work by now."""
+    return any(
+        labels.work(job) == work and not job["metadata"].get("deletionTimestamp")
+        for job in ctx.cache.jobs(work[0], work[1])
+    )
 
 
 async def _suspend(job: JobSeen, ctx: Context) -> None:

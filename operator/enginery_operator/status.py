@@ -163,6 +163,8 @@ def tenant_status(
 
 
 def status_object(body: Mapping[str, Any], kind: str, status: Status) -> dict[str, Any]:
-    """What is applied to the status subresource; the uid refuses an object that was deleted and made again."""
-    metadata = {key: body["metadata"][key] for key in ("name", "namespace", "uid") if key in body["metadata"]}
+    """What is applied to the status subresource. An object that was made again under this name gets a pass of its
+    own, which sets right what one that was under way wrote: the API server compares no uid for a status.
+    """
+    metadata = {key: body["metadata"][key] for key in ("name", "namespace") if key in body["metadata"]}
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status}

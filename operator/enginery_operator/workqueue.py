@@ -12,7 +12,7 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from enginery_operator import metrics
@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 RETRY_BASE_SECONDS = 1.0
 RETRY_LIMIT_SECONDS = 300.0
 """Pause after the first and at most after the many-th failed pass over one object."""
+
+CLAIM_SECONDS = 60.0
+"""A Job that was created is seen within milliseconds; not seen for so long, creating it failed without a word."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,34 @@ class Interest:
     def __len__(self) -> int:
         """Objects that wait for anything."""
         return len(self._marks)
+
+
+@dataclass
+class Claims:
+    """Who began which piece of work that several objects need, until the watch shows it to all of them.
+
+    A Job's name holds its model's name, so two models that need one engine would each create a Job in the moment
+    before the first one's is seen. Only one replica acts, and the next to act lists every Job first: memory is enough.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _begun: dict[Hashable, tuple[Key, float]] = field(default_factory=dict)
+
+    def take(self, work: Hashable, key: Key) -> bool:
+        """Whether `key` may begin: nobody else has, or what another began was not seen for CLAIM_SECONDS."""
+        holder, since = self._begun.get(work, (key, self.clock()))
+        if holder != key and self.clock() - since < CLAIM_SECONDS:
+            return False
+        self._begun[work] = (key, self.clock())
+        return True
+
+    def drop(self, work: Hashable) -> None:
+        """The work is seen by all, or was never begun."""
+        self._begun.pop(work, None)
+
+    def __len__(self) -> int:
+        """Pieces of work that were begun and not seen yet."""
+        return len(self._begun)
 
 
 @dataclass

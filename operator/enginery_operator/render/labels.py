@@ -1,5 +1,6 @@
 """Labels, names of labels and owner references of every child. Pure; called by the other renderers and `observe`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from enginery_operator.api.v1alpha1 import API_VERSION, InferenceModel, Tenant
@@ -49,3 +50,9 @@ def metadata(model: InferenceModel, name: str, own: dict[str, str]) -> dict[str,
             }
         ],
     }
+
+
+def work(job: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What a builder Job does, for whichever model of its tenant: tenant, key and attempt."""
+    marks = job["metadata"]["labels"]
+    return marks.get(TENANT, ""), marks.get(KEY, ""), marks.get(ATTEMPT, "")
