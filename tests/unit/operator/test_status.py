@@ -232,10 +232,11 @@ def test_an_unlisted_source_is_pinned_as_such() -> None:
     assert status(an_observed().unlisted())["source"]["fingerprint"] == "unlisted"
 
 
-def test_status_object_names_the_uid() -> None:
+def test_status_object_is_the_status_and_no_more() -> None:
     body = a_model().body()
     found = status_object(body, "InferenceModel", {"replicas": 1})
-    assert found["metadata"] == {"name": "resnet50", "namespace": "team-a", "uid": "model-uid"}
+    assert found["metadata"] == {"name": "resnet50", "namespace": "team-a"}
+    assert set(found) == {"apiVersion", "kind", "metadata", "status"}
 
 
 def test_tenant_status_counts_models() -> None:
