@@ -4,18 +4,16 @@ A binary's name holds a digest of its module's go.sum and sources, so a changed 
 one is never rebuilt. Go's own build cache makes a rebuild of a changed main package a matter of seconds.
 """
 
-import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from enginery_cluster.locks import one_at_a_time
 from enginery_cluster.places import MODULES, cache_folder
 from enginery_cluster.steps import Steps, say
 
@@ -76,7 +74,7 @@ def ensure(program: Program, steps: Steps) -> Path:
     if target.exists():
         steps.skip(f"{program.module}: built before")
         return target
-    with _one_build_at_a_time():
+    with one_at_a_time("bin"):
         if not target.exists():
             _build(program, target, steps)
     _prune(program)
@@ -116,13 +114,6 @@ def _go_version(go: str) -> tuple[int, int]:
     text = subprocess.run([go, "version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"go(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
-
-
-@contextmanager
-def _one_build_at_a_time() -> Iterator[None]:
-    with (cache_folder("bin") / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _prune(program: Program) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enginery_cluster import base_image, node_process, wheelhouse
+from enginery_cluster.locks import one_at_a_time
 from enginery_cluster.places import CHECKOUT, Places, cache_folder
 from enginery_cluster.requirements import lies_on_overlay
 from enginery_cluster.state import Cluster, Images
@@ -47,15 +48,16 @@ def images(name: str) -> None:
     if cluster.provider == "existing":
         return  # the user's cluster pulls from the user's registry: tags come from the environment
     steps = Steps("images", 2 + len(PROGRAMS) * 2)
-    _prepare(steps)
-    for program in PROGRAMS:
-        archive = _archive(tags[program.name])
-        if archive.exists():
-            steps.skip(f"{program.name}: built before")
-        else:
-            _build(program, tags[program.name], archive, steps)
-        _load(cluster, tags[program.name], archive, steps)
-    _prune(set(tags.values()))
+    with one_at_a_time("images"):
+        _prepare(steps)
+        for program in PROGRAMS:
+            archive = _archive(tags[program.name])
+            if archive.exists():
+                steps.skip(f"{program.name}: built before")
+            else:
+                _build(program, tags[program.name], archive, steps)
+            _load(cluster, tags[program.name], archive, steps)
+        _prune(set(tags.values()))
     dataclasses.replace(cluster, images=Images(**tags)).save()
 
 
@@ -124,7 +126,11 @@ def _buildah(*arguments: str, check: bool = True) -> str:
     root = cache_folder("buildah")
     driver = "vfs" if lies_on_overlay(root) else "overlay"
     storage = [f"--root={root}/storage", f"--runroot={root}/run", f"--storage-driver={driver}"]
-    done = subprocess.run(["buildah", *storage, *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    # In a mount namespace of its own, so that a killed build leaves no mount.
+    own = ["unshare", "--mount", "--propagation=slave"]
+    done = subprocess.run(
+        [*own, "buildah", *storage, *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
     if check and done.returncode:
         raise RuntimeError(f"buildah {arguments[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,11 +1,11 @@
-"""One `up` or `down` of a cluster at a time. Called by both."""
+"""One `up` or `down` of a cluster at a time, and one build into the cache. Called by `up`, `down` and both builders."""
 
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from enginery_cluster.places import Places
+from enginery_cluster.places import Places, cache_folder
 from enginery_cluster.steps import say
 
 
@@ -37,3 +37,15 @@ def _is_current(handle: int, places: Places) -> bool:
         return os.path.samestat(os.fstat(handle), places.lock.stat())
     except FileNotFoundError:
         return False
+
+
+@contextmanager
+def one_at_a_time(folder: str) -> Iterator[None]:
+    """Hold the lock of one folder of the cache: a second build waits, and then finds what the first one built."""
+    with (cache_folder(folder) / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting: another build is at work")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
