@@ -16,9 +16,9 @@ def down(name: str) -> None:
     with exclusive(places):
         provider = _provider(name)
         if provider == "kind":
-            from enginery_cluster import kind
+            from enginery_cluster.kind import delete
 
-            kind.delete(places)
+            delete(places)
         remove(places)
     say(f"cluster {name} is gone" if provider != "existing" else f"forgot the existing cluster as {name}")
 
