@@ -17,6 +17,9 @@ from enginery_builder.backend import OpenModel, Tensors
 from enginery_builder.device import cpu_facts, usable_cpus
 from enginery_builder.onnxruntime_errors import converted
 
+# Whose model runs where is nobody else's business.
+ort.disable_telemetry_events()
+
 LOG = logging.getLogger(__name__)
 
 INLINE_LIMIT_BYTES = 1_500_000_000

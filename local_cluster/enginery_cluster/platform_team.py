@@ -143,6 +143,8 @@ def _values(cluster: Cluster, config: dict[str, Any], replicas: int) -> dict[str
         "store": {"endpoint": cluster.s3.endpoint, "region": cluster.s3.region},
         "replicas": replicas,
         "config": config,
+        # Simulated nodes would take the operator's pod and never run it.
+        "nodeSelector": {"kubernetes.io/hostname": cluster.node_name} if cluster.provider == "namespaces" else {},
     }
 
 

@@ -19,6 +19,9 @@ from enginery_runtime.datatypes import DTYPES, Array, element_count
 from enginery_runtime.device import cpu_facts
 from enginery_runtime.errors import EngineLoadError, InvalidRequestError
 
+# Whose model runs where is nobody else's business.
+ort.disable_telemetry_events()
+
 _DATATYPES = {
     "tensor(bool)": "BOOL",
     "tensor(float16)": "FP16",
