@@ -102,6 +102,8 @@ async def _operate(ctx: Context, queue: WorkQueue, stop: asyncio.Event, identity
     await asyncio.gather(*pending, return_exceptions=True)
     for task in done:
         task.result()
+    # kopf takes the signals for itself once it runs: that it ended well is how we learn of one.
+    stop.set()
 
 
 async def _require_crds(cluster: Cluster) -> None:
