@@ -11,11 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from enginery_cluster import platform_team
 from enginery_cluster.state import Cluster, NoClusterError
 from support import operator_pod
 from support.audit import Audit
+from support.evaluation_files import npz
 from support.kube import Kube, Object
 from support.linear_model import linear
 from support.workspace import Workspace, workspace
@@ -102,8 +104,12 @@ def new_team(kube: Kube) -> Iterator[Callable[..., Workspace]]:
 
 @pytest.fixture(scope="session")
 def shop(kube: Kube) -> Iterator[Workspace]:
-    """A tenant with one Ready model, `linear` (y = 2x + 1, two replicas), that tests ask and leave as it is."""
+    """A tenant with one Ready model, `linear` (y = 2x + 1, two replicas, an accuracy gate), that tests ask and leave
+    as it is.
+    """
     with workspace(kube) as made:
-        made.serve("linear", linear(), serving__replicas=2)
+        made.upload("linear/evaluation/data.npz", npz(x=np.arange(400, dtype=np.float32).reshape(100, 4)))
+        gate = {"uri": made.uri("linear/evaluation/"), "metric": "MaxAbsError", "maxDegradation": "0.010"}
+        made.serve("linear", linear(), serving__replicas=2, precision__accuracyGate=gate | {"samples": 100})
         made.wait("linear")
         yield made

@@ -58,7 +58,9 @@ def kill(kube: Kube, name: str | None = None) -> str:
     at once and not after the kubelet's back-off. The name of the pod.
     """
     victim = name or wait_acting(kube)
-    for pid in _processes(kube, victim):
+    running = _processes(kube, victim)
+    assert running, f"no process of {victim} on this machine"
+    for pid in running:
         os.kill(pid, signal.SIGKILL)
     kube.kubectl("-n", platform_team.NAMESPACE, "delete", "pod", victim, "--grace-period=0", "--force", "--wait=false")
     return victim
