@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from enginery_operator.api.v1alpha1 import Tenant
 from enginery_operator.targets import Offer, offers
 
@@ -33,7 +35,7 @@ class Cache:
 
     _indices: dict[str, Index] = field(default_factory=dict)
     _written: dict[str, Object] = field(default_factory=dict)
-    _tenants: dict[tuple[str, str], Tenant] = field(default_factory=dict)
+    _tenants: dict[tuple[str, str], Tenant | None] = field(default_factory=dict)
     _offers: dict[NodeSelector, tuple[Offer, ...]] = field(default_factory=dict)
 
     def bind(self, indices: Mapping[str, Index]) -> None:
@@ -82,11 +84,17 @@ class Cache:
         return self._first("tenants", name)
 
     def tenants(self) -> list[Tenant]:
-        """Every Tenant, oldest first: the first to name a namespace has it. Parsed once per version."""
+        """Every Tenant, oldest first: the first to name a namespace has it. Parsed once per version.
+
+        One that does not fit the types is left out, so that it spoils nobody else's passes.
+        """
         bodies = [item for key in self._indices["tenants"] for item in self._indices["tenants"][key]]
         marks = {(body["metadata"]["uid"], body["metadata"]["resourceVersion"]): body for body in bodies}
-        self._tenants = {mark: self._tenants.get(mark) or Tenant.model_validate(body) for mark, body in marks.items()}
-        return sorted(self._tenants.values(), key=lambda item: (item.metadata["creationTimestamp"], item.name))
+        self._tenants = {
+            mark: self._tenants[mark] if mark in self._tenants else _parsed(body) for mark, body in marks.items()
+        }
+        found = [tenant for tenant in self._tenants.values() if tenant is not None]
+        return sorted(found, key=lambda item: (item.metadata["creationTimestamp"], item.name))
 
     def namespace(self, name: str) -> Object | None:
         """A Namespace by name."""
@@ -138,6 +146,13 @@ class Cache:
     def service(self, namespace: str, model: str) -> Object | None:
         """The Service of a model."""
         return self._first("services", (namespace, model))
+
+
+def _parsed(body: Object) -> Tenant | None:
+    try:
+        return Tenant.model_validate(body)
+    except ValidationError:
+        return None
 
 
 def _labels(node: Object) -> frozenset[tuple[str, str]]:

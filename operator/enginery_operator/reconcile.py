@@ -35,6 +35,9 @@ from enginery_operator.workqueue import Claims, Interest, Key
 
 _log = logging.getLogger(__name__)
 
+UNFIT = "object does not fit the API types; is the CRD of another version?"
+"""What is logged of an object that is left alone."""
+
 
 def _now() -> datetime:
     return datetime.now(UTC)
@@ -71,7 +74,7 @@ async def reconcile_model(key: Key, ctx: Context) -> float | None:
     try:
         model = InferenceModel.model_validate(body)
     except ValidationError:
-        _log.exception("object does not fit the API types; is the CRD of another version?", extra=key.__dict__)
+        _log.exception(UNFIT, extra={"key": key.__dict__})
         return float(ctx.settings.resync_seconds)
     seen = await observe(model, cache=ctx.cache, store=ctx.store, settings=ctx.settings, now=ctx.clock())
     _remember_interest(key, seen, ctx)
@@ -246,7 +249,11 @@ async def reconcile_tenant(name: str, ctx: Context) -> float | None:
     body = ctx.cache.tenant_body(name)
     if body is None or body["metadata"].get("deletionTimestamp"):
         return None
-    tenant = Tenant.model_validate(body)
+    try:
+        tenant = Tenant.model_validate(body)
+    except ValidationError:
+        _log.exception(UNFIT, extra={"key": {"kind": Tenant.KIND, "name": name}})
+        return float(ctx.settings.resync_seconds)
     reach = await ctx.store.reach(keys.store_access(tenant, ctx.settings), tenant.spec.store.prefix)
     verdicts, bound = tenancy.judge(tenant, ctx.cache, ctx.settings, reach)
     models = tenancy.tenant_models(bound, ctx.cache)

@@ -1,0 +1,111 @@
+"""kopf's side: bounded watches, no marks on objects, and which objects an event wakes."""
+
+from typing import Any
+
+import kopf
+import pytest
+from enginery_operator import handlers
+from enginery_operator.cache import Cache, slim
+from enginery_operator.render import labels
+from support.builders import a_cache, a_model
+
+
+def test_no_watch_can_be_silent_for_ever() -> None:
+    settings = kopf.OperatorSettings()
+    handlers.configure(settings)
+    watching = settings.watching
+    assert watching.server_timeout is not None
+    assert watching.client_timeout is not None
+    assert 0 < watching.server_timeout < watching.client_timeout <= 300
+    assert watching.connect_timeout is not None
+    assert settings.networking.request_timeout is not None
+
+
+def test_nothing_is_done_behind_our_back() -> None:
+    settings = kopf.OperatorSettings()
+    handlers.configure(settings)
+    assert settings.posting.enabled is False
+    assert settings.peering.standalone is True
+    assert settings.persistence.finalizer.startswith("enginery.io/")
+    assert settings.queueing.worker_limit is not None
+    assert max(settings.queueing.error_delays) <= 30
+
+
+def test_only_stateless_handlers_are_registered() -> None:
+    """Handlers with progress write annotations and finalizers; indices and events do not."""
+    registry = kopf.OperatorRegistry()
+    handlers.register(registry, None, None)  # type: ignore[arg-type] - nothing is called
+    assert registry._changing._handlers == []
+    assert registry._spawning._handlers == []
+    assert registry._webhooks._handlers == []
+    indexed = {str(handler.id) for handler in registry._indexing._handlers}
+    assert indexed == set(handlers.WATCHED)
+    watched = {str(handler.id).removeprefix("on-") + "s" for handler in registry._watching._handlers}
+    assert watched == indexed
+
+
+def test_children_are_watched_by_our_label_only() -> None:
+    registry = kopf.OperatorRegistry()
+    handlers.register(registry, None, None)  # type: ignore[arg-type] - nothing is called
+    by_name = {str(handler.id): handler for handler in registry._indexing._handlers}
+    for name in ("jobs", "pods", "deployments", "services"):
+        assert dict(by_name[name].labels or {}) == {labels.MODEL: kopf.PRESENT}
+
+
+def test_slim_objects_keep_what_is_read_and_drop_what_is_heavy() -> None:
+    body: dict[str, Any] = a_model().body() | {"status": {"replicas": 1}}
+    body["metadata"]["managedFields"] = [{"manager": "x"}]
+    found = slim(body, "spec")
+    assert set(found) == {"metadata", "spec"}
+    assert "managedFields" not in found["metadata"]
+    assert found["metadata"]["uid"] == "model-uid"
+
+
+def versioned(version: int, **status: Any) -> dict[str, Any]:
+    return a_model().having("metadata.resourceVersion", str(version)).having("status", status or None).body()
+
+
+def watched(version: int, **status: Any) -> Cache:
+    cache = a_cache()
+    cache._indices["models"] = {("team-a", "resnet50"): [versioned(version, **status)]}
+    return cache
+
+
+def test_our_own_write_is_seen_before_the_watch_delivers_it() -> None:
+    cache = watched(5, replicas=1)
+    cache.wrote(versioned(7, replicas=2))
+    found = cache.model("team-a", "resnet50")
+    assert found is not None
+    assert found["status"] == {"replicas": 2}
+    assert found["metadata"]["resourceVersion"] == "5"
+
+
+@pytest.mark.parametrize("version", [7, 8, 10])
+def test_a_newer_word_of_the_watch_replaces_our_write(version: int) -> None:
+    cache = watched(version, replicas=3)
+    cache.wrote(versioned(7, replicas=2))
+    found = cache.model("team-a", "resnet50")
+    assert found is not None
+    assert found["status"] == {"replicas": 3}
+    assert cache._written == {}
+
+
+def test_versions_are_numbers() -> None:
+    cache = watched(10, replicas=3)
+    cache.wrote(versioned(9, replicas=2))
+    found = cache.model("team-a", "resnet50")
+    assert found is not None
+    assert found["status"] == {"replicas": 3}
+
+
+def test_nothing_is_kept_of_a_model_that_is_gone() -> None:
+    cache = watched(5)
+    cache.wrote(versioned(7, replicas=2))
+    cache.forget("model-uid")
+    assert cache._written == {}
+
+
+def test_models_are_counted_by_reason() -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True", "reason": "Serving"}]}
+    models = (a_model().named("a").with_status(ready), a_model().named("b").with_status(ready), a_model().named("c"))
+    assert a_cache(models=models).reasons() == {"Serving": 2, "Pending": 1}

@@ -1,0 +1,190 @@
+"""A whole pass against a tiny API server over real HTTP: what is written, what is not, and what an error spoils."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from enginery_operator.cluster import Cluster
+from enginery_operator.errors import ClusterUnavailableError, GoneError
+from enginery_operator.reconcile import Context, reconcile
+from enginery_operator.stored import ModelStore
+from enginery_operator.workqueue import Key
+from enginery_store.requests import StoreAccess
+from kubernetes.aio import client
+from support.builders import NOW, ATenant, a_cache, a_model, a_node, a_tenant, some_settings
+
+MODEL = Key("InferenceModel", "team-a", "resnet50")
+SETTINGS = some_settings(store=StoreAccess(endpoint="http://127.0.0.1:9"))
+UNLISTED = (
+    a_model().having("spec.source.credentialsSecretRef", {"name": "mine"}).having("metadata.resourceVersion", "1")
+)
+
+
+@dataclass
+class Api:
+    """Takes every write and keeps it; a test says which paths fail with what."""
+
+    fails: dict[str, int] = field(default_factory=dict)
+    writes: list[tuple[str, str, Any]] = field(default_factory=list)
+    version: int = 1
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.text() or "null")
+        for part, code in self.fails.items():
+            if part in request.path:
+                message = {"kind": "Status", "message": f"said {code}", "reason": "Because"}
+                return web.json_response(message, status=code)
+        self.writes.append((request.method, request.path, body))
+        self.version += 1
+        metadata = (body or {}).get("metadata", {}) | {"uid": "model-uid", "resourceVersion": str(self.version)}
+        return web.json_response((body or {}) | {"metadata": metadata})
+
+    def of(self, part: str) -> list[Any]:
+        return [body for _, path, body in self.writes if part in path]
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[tuple[Api, Cluster]]:
+    found = Api()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", found.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    configuration = client.Configuration()
+    configuration.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    cluster = Cluster(client.ApiClient(configuration))
+    yield found, cluster
+    await cluster.close()
+    await runner.cleanup()
+
+
+def a_context(cluster: Cluster, *, tenants: tuple[ATenant, ...] = (), model: Any = None, **changes: Any) -> Context:
+    """Nothing answers where the store should be."""
+    cache = a_cache(tenants=tenants, namespaces={"team-a": {}}, nodes=(a_node(),), models=(model or UNLISTED,))
+    return replace(Context(SETTINGS, cluster, ModelStore(Path("/nowhere")), cache, clock=lambda: NOW), **changes)
+
+
+def ready(api: Api) -> Any:
+    written = api.of("/status")[-1]["status"]["conditions"]
+    return next(item for item in written if item["type"] == "Ready")
+
+
+async def test_a_pass_tells_once_and_the_next_writes_nothing(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster)
+    await reconcile(MODEL, ctx)
+    assert ready(server)["reason"] == "TenantNotFound"
+    events = server.of("/events")
+    assert [(item["action"], item["reason"], item["type"]) for item in events] == [
+        ("Accepted", "TenantNotFound", "Warning"),
+        ("Progressing", "TenantNotFound", "Warning"),
+        ("Available", "NoReplicas", "Normal"),
+        ("ScalingReady", "FixedReplicas", "Normal"),
+        ("Ready", "TenantNotFound", "Warning"),
+    ]
+    assert all(len(item["note"]) <= 1024 and len(item["metadata"]["name"]) <= 253 for item in events)
+    before = len(server.writes)
+    later = replace(ctx, clock=lambda: NOW + timedelta(hours=1))
+    for _ in range(5):
+        assert await reconcile(MODEL, later) == SETTINGS.resync_seconds
+    assert len(server.writes) == before
+
+
+async def test_a_tenant_that_turns_up_changes_what_is_told(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster)
+    await reconcile(MODEL, ctx)
+    ctx.cache._indices["tenants"] = {"team-a": [a_tenant().body()]}
+    await reconcile(MODEL, ctx)
+    assert (ready(server)["status"], ready(server)["reason"]) == ("Unknown", "Pending")
+    assert server.of("/events")[-1]["reason"] != "TenantNotFound"
+
+
+@pytest.mark.parametrize("code", [403, 422, 500, 503])
+async def test_events_that_are_refused_harm_nothing(code: int, api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    server.fails["/events"] = code
+    ctx = a_context(cluster)
+    assert await reconcile(MODEL, ctx) == SETTINGS.resync_seconds
+    assert ready(server)["reason"] == "TenantNotFound"
+    before = len(server.writes)
+    await reconcile(MODEL, ctx)
+    assert len(server.writes) == before
+
+
+async def test_a_status_that_cannot_be_written_is_an_error_of_the_pass(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster)
+    server.fails["/status"] = 503
+    for _ in range(3):
+        with pytest.raises(ClusterUnavailableError):
+            await reconcile(MODEL, ctx)
+    assert server.of("/events") == []
+    del server.fails["/status"]
+    await reconcile(MODEL, ctx)
+    assert ready(server)["reason"] == "TenantNotFound"
+
+
+async def test_an_object_that_is_gone_ends_its_passes(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster)
+    server.fails["/status"] = 404
+    with pytest.raises(GoneError):
+        await reconcile(MODEL, ctx)
+    assert await reconcile(Key("InferenceModel", "team-a", "never"), ctx) is None
+    deleted = UNLISTED.having("metadata.deletionTimestamp", "2026-03-01T12:00:00Z")
+    assert await reconcile(MODEL, a_context(cluster, model=deleted)) is None
+    assert server.writes == []
+
+
+async def test_a_silent_store_is_waited_for_and_starts_no_job(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster, tenants=(a_tenant(),))
+    assert await reconcile(MODEL, ctx) == SETTINGS.jobs.retry_base_seconds
+    source = next(item for item in server.of("/status")[-1]["status"]["conditions"] if item["type"] == "SourceVerified")
+    assert (source["status"], source["reason"]) == ("Unknown", "StoreUnavailable")
+    assert server.of("/jobs") == []
+
+
+async def test_an_object_of_another_version_is_left_alone(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    strange = UNLISTED.having("spec.accelerator.mode", "Quantum")
+    assert await reconcile(MODEL, a_context(cluster, model=strange)) == SETTINGS.resync_seconds
+    assert server.writes == []
+
+
+async def test_a_tenant_of_another_version_spoils_nobody_elses_passes(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    strange = a_tenant("strange").having("spec.stopPolicy", "Someday")
+    ctx = a_context(cluster, tenants=(strange, a_tenant()))
+    assert await reconcile(Key("Tenant", "", "strange"), ctx) == SETTINGS.resync_seconds
+    assert server.writes == []
+    await reconcile(MODEL, ctx)
+    assert ready(server)["reason"] == "Pending"
+
+
+async def test_a_tenants_pass_tells_once(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster, tenants=(a_tenant(),))
+    await reconcile(Key("Tenant", "", "team-a"), ctx)
+    found = server.of("/tenants/team-a/status")
+    assert len(found) == 1
+    assert found[0]["status"]["namespaces"] == ["team-a"]
+    assert all(path.startswith("/apis/events.k8s.io/v1/namespaces/default/") for _, path, _ in server.writes[1:])
+
+
+async def test_passes_over_one_model_do_not_pile_up_interest(api: tuple[Api, Cluster]) -> None:
+    _, cluster = api
+    ctx = a_context(cluster, tenants=(a_tenant(),))
+    await asyncio.gather(*(reconcile(MODEL, ctx) for _ in range(2)))
+    assert len(ctx.interest) == 1
+    ctx.cache._indices["models"] = {}
+    await reconcile(MODEL, ctx)
+    assert len(ctx.interest) == 0
