@@ -32,22 +32,23 @@ CHART = Path(__file__).parents[2] / "helm/enginery"
 
 
 def chart_of_group(folder: Path, group: str, *, old: bool) -> Path:
-    """The chart with its CRDs alone, in an API group of a test's own; as `old`, without a field that came later."""
+    """The chart with the Tenant's CRD alone, under names of a test's own; as `old`, without a field that came later."""
     copy = folder / ("old" if old else "new")
     shutil.copytree(CHART, copy)
     for template in (copy / "templates").iterdir():
-        if not template.name.startswith("crd-"):
+        if template.name != "crd-tenants.yaml":
             template.unlink()
             continue
-        text = template.read_text().replace("enginery.io", group)
-        if old and "stopPolicy:" in text:
-            head, body, tail = text.partition("\n# Generated")[0], text.split("\n", 2)[2], ""
-            body, tail = body.rsplit("{{- end }}", 1)
-            crd = yaml.safe_load(body)
+        head, body = template.read_text().split("\n", 1)
+        crd = yaml.safe_load(body.replace("{{- end }}", ""))
+        crd["metadata"]["name"] = f"occupants.{group}"
+        crd["spec"]["group"] = group
+        crd["spec"]["names"] = {
+            "kind": "Occupant", "listKind": "OccupantList", "plural": "occupants", "singular": "occupant"}  # fmt: skip
+        if old:
             schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
             del schema["properties"]["spec"]["properties"]["stopPolicy"]
-            text = f"{head}\n{yaml.safe_dump(crd, sort_keys=False)}{{{{- end }}}}{tail}"
-        template.write_text(text)
+        template.write_text(f"{head}\n{yaml.safe_dump(crd, sort_keys=False)}{{{{- end }}}}\n")
     return copy
 
 
@@ -55,7 +56,7 @@ def test_an_upgrade_upgrades_crds_and_stored_objects_stay_valid_both_ways(
     api: ApiServer, own_namespace: str, tmp_path: Path
 ) -> None:
     group = f"{own_namespace}.example.com"
-    crd = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/tenants.{group}"
+    crd = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/occupants.{group}"
     old, new = (chart_of_group(tmp_path, group, old=flag) for flag in (True, False))
 
     def fields() -> set[str]:
@@ -69,8 +70,8 @@ def test_an_upgrade_upgrades_crds_and_stored_objects_stay_valid_both_ways(
     try:
         ran("install", "rel", str(old))
         assert "stopPolicy" not in fields()
-        body = a_tenant("old").body()
-        body = {"apiVersion": f"{group}/v1alpha1", "kind": "Tenant", "metadata": {"name": "old"}, "spec": body["spec"]}
+        body = {"apiVersion": f"{group}/v1alpha1", "kind": "Occupant", "metadata": {"name": "old"}}
+        body["spec"] = a_tenant("old").body()["spec"]
         eventually(lambda: api.call("POST", collection(body), body).status_code in {201, 409})
         ran("upgrade", "rel", str(new))
         assert "stopPolicy" in fields()
@@ -87,8 +88,7 @@ def test_an_upgrade_upgrades_crds_and_stored_objects_stay_valid_both_ways(
         assert api.call("GET", crd).status_code == 200
         assert api.call("GET", f"{collection(body)}/old").status_code == 200
     finally:
-        for plural in ("tenants", "inferencemodels"):
-            api.call("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}")
+        api.call("DELETE", crd)
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,10 @@ def _next(engine: EngineSeen, trouble: Trouble, seen: Observed) -> str:
         return f"asked again every {seen.recheck_seconds} s" if engine.failure.reason in UNNOTICED else _LATER
     if engine.job is not None and engine.job.active:
         return "waits"
-    step = jobs.first_or_wait(engine.job, seen)
-    if step.wait_seconds is not None:
-        return f"will retry in {step.wait_seconds:.0f} s"
-    return "will be retried" if trouble.passing or step.create_attempt is not None else _LATER
+    if engine.job is not None and engine.trouble is None:
+        pause = jobs.pause_seconds(engine.job, seen)
+        return f"will retry in {pause:.0f} s"
+    return "will be retried" if trouble.passing else _LATER
 
 
 def exact(seen: Observed) -> Verdict:

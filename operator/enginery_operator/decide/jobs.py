@@ -24,21 +24,33 @@ def first_or_wait(job: JobSeen | None, seen: Observed) -> JobStep:
     """The step for work whose result is not stored and which did not fail for good."""
     if job is None:
         return JobStep(create_attempt=1)
-    if job.state == "Succeeded":
-        return _after(job, RESULT_GRACE_SECONDS, seen.now)
-    if job.state == "Failed":
-        final = job.trouble is not None and not job.trouble.passing
-        pause = seen.recheck_seconds if final else backoff_seconds(job.attempt, seen.retry_base_seconds)
+    if job.state == "Suspended" and job.finished_at is None:
+        return JobStep()  # when its pod gave the place back is not known yet: the Job controller's word wakes us
+    if (pause := pause_seconds(job, seen)) is not None:
         return _after(job, pause, seen.now)
-    if job.state == "Suspended":
-        # finished_at: when its pod gave the place back. Not known yet: the Job controller's word wakes us.
-        return JobStep() if job.finished_at is None else _after(job, seen.start_deadline_seconds, seen.now)
     if job.state == "Waiting" and job.trouble is not None and job.trouble.reason in START_TROUBLE:
         waited = (seen.now - job.created_at).total_seconds()
         if waited >= seen.start_deadline_seconds:
             return JobStep(suspend=job)
         return JobStep(wait_seconds=seen.start_deadline_seconds - waited)
     return JobStep()
+
+
+def pause_seconds(job: JobSeen, seen: Observed) -> float | None:
+    """How long after a Job's end its next attempt comes; None while it may still produce something.
+
+    The whole pause and not what is left of it: a message that tells it stays the same from pass to pass.
+    """
+    match job.state:
+        case "Succeeded":
+            return RESULT_GRACE_SECONDS
+        case "Failed":
+            final = job.trouble is not None and not job.trouble.passing
+            return seen.recheck_seconds if final else backoff_seconds(job.attempt, seen.retry_base_seconds)
+        case "Suspended":
+            return seen.start_deadline_seconds
+        case _:
+            return None
 
 
 def recheck(job: JobSeen | None, failed_at: datetime, seen: Observed) -> JobStep:

@@ -49,7 +49,7 @@ def _in_work(seen: Observed) -> Verdict:
             "False", job.trouble.reason, f"{job.trouble.message}; asked again every {seen.recheck_seconds} s"
         )
     if job.state in {"Failed", "Suspended"}:
-        pause = jobs.first_or_wait(job, seen).wait_seconds or 0
+        pause = jobs.pause_seconds(job, seen)
         return Verdict("Unknown", job.trouble.reason, f"{job.trouble.message}; will retry in {pause:.0f} s")
     return Verdict("Unknown", job.trouble.reason, f"the prepare Job waits: {job.trouble.message}")
 

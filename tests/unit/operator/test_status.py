@@ -150,6 +150,18 @@ def test_equal_worlds_give_equal_status_so_that_nothing_is_written() -> None:
     assert status(seen.having(engines=tuple(reversed(seen.seen.engines)), now=NOW + timedelta(days=1)), first) == first
 
 
+@pytest.mark.parametrize("state", ["Failed", "Suspended"])
+def test_a_pause_before_the_next_attempt_is_told_once(state: str) -> None:
+    """A countdown would be a write per pass."""
+    job = a_job(
+        state, attempt=5, finished_at=NOW, trouble=Trouble(Reason.IMAGE_PULL_FAILED, "image b: no", passing=True)
+    )
+    for seen in (an_observed().prepared().engine(job=job), an_observed().having(prepare_job=job)):
+        first = status(seen)
+        assert any("will retry in" in item["message"] for item in first["conditions"])
+        assert status(seen.having(now=NOW + timedelta(seconds=200)), first) == first
+
+
 def test_the_worst_targets_accuracy_is_shown() -> None:
     seen = an_observed(None, a_node(), a_node().label("kubernetes.io/arch", "arm64")).built()
     worse = an_observed().built(accuracy=an_accuracy("0.0100", "0.9700")).seen.engines[0].manifest
