@@ -6,10 +6,12 @@ their ETag, so a pass in steady state is one listing per engine.
 
 import asyncio
 import logging
+import math
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 from enginery_store.client import Credentials, StoreClient
 from enginery_store.errors import BucketMissingError, EngineryError, ObjectMissingError, StoreAccessError
@@ -41,6 +43,12 @@ BUILDER_VERSION = version("enginery")
 
 REACH_SECONDS = 60
 """A prefix that answered is not asked again for so long."""
+
+CACHE_LIMIT = 20_000
+"""Documents kept of each kind; some kilobytes each."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _ATTEMPTS = 2
 """Tries within one request; the work queue's back-off does the rest."""
@@ -93,7 +101,7 @@ class ModelStore:
     async def reach(self, access: StoreAccess, prefix: str) -> Trouble | None:
         """What is wrong with a tenant's prefix, or None; asked at most once a minute."""
         place = (access.model_dump_json(), prefix)
-        asked, trouble = self._reached.get(place, (0.0, None))
+        asked, trouble = self._reached.get(place, (-math.inf, None))
         if trouble is not None or time.monotonic() - asked > REACH_SECONDS:
             trouble = await asyncio.to_thread(self._reach, access, prefix)
             self._reached[place] = (time.monotonic(), trouble)
@@ -141,7 +149,7 @@ class ModelStore:
         if found is not None and found.failed and found.builder_version not in {"", BUILDER_VERSION}:
             return None, None
         if found is not None and not found.failed:
-            self._outcomes[known] = found
+            _keep(self._outcomes, known, found)
         return found, None
 
     def _engine(self, access: StoreAccess, prefix: str, key: str, keys: tuple[str, ...]) -> StoredEngine | None:
@@ -153,7 +161,8 @@ class ModelStore:
                 return None
             identity = (folder, etags[MANIFEST_NAME], etags.get(SIGNATURE_NAME, ""), keys)
             if identity not in self._engines:
-                self._engines[identity] = _read_engine(client, folder, key, keys, signed=SIGNATURE_NAME in etags)
+                signed = SIGNATURE_NAME in etags
+                _keep(self._engines, identity, _read_engine(client, folder, key, keys, signed=signed))
             engine = self._engines[identity]
         except ObjectMissingError:
             return None
@@ -173,6 +182,13 @@ class ModelStore:
         except EngineryError:
             return True  # the store does not say otherwise
         return MANIFEST_NAME in names and PREPARED_MODEL_NAME in names
+
+
+def _keep(cache: dict[K, V], key: K, value: V) -> None:
+    """Remember a value; the oldest goes when there are many, so that what came and went does not fill the memory."""
+    if len(cache) >= CACHE_LIMIT:
+        del cache[next(iter(cache))]
+    cache[key] = value
 
 
 def _read_engine(
