@@ -18,7 +18,7 @@ from enginery_operator.render import labels
 from enginery_operator.settings import Settings
 from enginery_operator.stored import ModelStore
 from enginery_operator.targets import Offer, matching
-from enginery_operator.tenancy import tenant_of
+from enginery_operator.tenancy import jobs_of, tenant_of
 from enginery_operator.workloads import job_seen, parse_time, revision_seen
 
 
@@ -153,7 +153,7 @@ class _Look:
                 self.cache.pods_of_job(job["metadata"]["namespace"], job["metadata"]["name"]),
                 stage_failure=stage_failure,
             )
-            for job in self.cache.jobs(self.tenant.name, key[: labels.KEY_LENGTH])
+            for job in jobs_of(self.tenant, key[: labels.KEY_LENGTH], self.cache, self.settings)
             if not job["metadata"].get("deletionTimestamp")
         ]
         return max(seen, key=lambda job: (job.active, job.attempt, job.created_at), default=None)

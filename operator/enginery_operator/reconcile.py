@@ -108,7 +108,7 @@ async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> Non
             model, tenant, settings, key=seen.request_key, attempt=attempt, revision=seen.revision,
             fingerprint=seen.source.fingerprint or "",
         )  # fmt: skip
-        await _step(decision.prepare, job, ctx)
+        await _step(decision.prepare, job, tenant, ctx)
     elif decision.prepare.suspend is not None:
         await _suspend(decision.prepare.suspend, ctx)
     for engine, step in decision.builds:
@@ -117,17 +117,17 @@ async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> Non
                 model, tenant, settings, engine=engine, prepared=seen.outcome.prepared_key,
                 attempt=step.create_attempt, revision=seen.revision,
             )  # fmt: skip
-            await _step(step, job, ctx)
+            await _step(step, job, tenant, ctx)
         elif step.suspend is not None:
             await _suspend(step.suspend, ctx)
 
 
-async def _step(step: JobStep, job: dict[str, Any], ctx: Context) -> None:
+async def _step(step: JobStep, job: dict[str, Any], tenant: Tenant, ctx: Context) -> None:
     """Create the next attempt before the last one goes, so that the count is never lost; not if another model of the
     tenant has begun the same work since this pass looked: its Job's event leads to another pass.
     """
     metadata, work = job["metadata"], labels.work(job)
-    if _is_begun(work, ctx) or not ctx.claims.take(
+    if _is_begun(work, tenant, ctx) or not ctx.claims.take(
         work, Key(InferenceModel.KIND, metadata["namespace"], metadata["labels"][labels.MODEL])
     ):
         return
@@ -142,11 +142,11 @@ async def _step(step: JobStep, job: dict[str, Any], ctx: Context) -> None:
         await ctx.cluster.delete("Job", step.remove.namespace, step.remove.name)
 
 
-def _is_begun(work: tuple[str, str, str], ctx: Context) -> bool:
+def _is_begun(work: tuple[str, str, str], tenant: Tenant, ctx: Context) -> bool:
     """Whether the watch has shown a Job for this work by now."""
     return any(
         labels.work(job) == work and not job["metadata"].get("deletionTimestamp")
-        for job in ctx.cache.jobs(work[0], work[1])
+        for job in tenancy.jobs_of(tenant, work[1], ctx.cache, ctx.settings)
     )
 
 

@@ -12,7 +12,7 @@ from enginery_store.layout import parse_uri
 from enginery_store.reasons import Reason
 
 from enginery_operator.api.tenant import LabelRequirement, Namespaces, Tenant
-from enginery_operator.cache import Cache
+from enginery_operator.cache import Cache, Object
 from enginery_operator.decide.seen import Trouble, Verdict
 from enginery_operator.settings import Settings
 
@@ -40,6 +40,20 @@ def tenant_of(namespace: str, cache: Cache, settings: Settings) -> Tenant | None
             },
         }
     )
+
+
+def jobs_of(tenant: Tenant, key: str, cache: Cache, settings: Settings) -> list[Object]:
+    """Builder Jobs for a request or engine key that work for this tenant.
+
+    A label is a claim that whoever may make Jobs in any namespace can write, so the namespace decides. Stand-ins have
+    one name and a prefix each, and what is published below one prefix is nothing to another: hence the prefix.
+    """
+
+    def works_for(namespace: str) -> bool:
+        owner = tenant_of(namespace, cache, settings)
+        return owner is not None and owner.spec.store.prefix == tenant.spec.store.prefix
+
+    return [job for job in cache.jobs(tenant.name, key) if works_for(job["metadata"]["namespace"])]
 
 
 def claims(wanted: Namespaces, namespace: str, labels: Mapping[str, str]) -> bool:

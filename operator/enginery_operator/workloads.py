@@ -17,6 +17,9 @@ Object = Mapping[str, Any]
 SUSPENDED_FOR = "enginery.io/suspended-for"
 """Annotation on a Job that was suspended because its pod cannot start: `<reason>: <message>`."""
 
+ATTEMPT_DIGITS = 6
+"""Longest number of an attempt: once an hour for a century."""
+
 _IMAGE_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
@@ -29,7 +32,7 @@ def job_seen(job: Object, pods: Iterable[Object], *, stage_failure: Reason) -> J
     base = {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
-        "attempt": int(metadata.get("labels", {}).get(labels.ATTEMPT, "1")),
+        "attempt": _attempt(metadata),
         "created_at": parse_time(metadata["creationTimestamp"]),
     }
     conditions = {item["type"]: item for item in status.get("conditions", []) if item["status"] == "True"}
@@ -45,6 +48,14 @@ def job_seen(job: Object, pods: Iterable[Object], *, stage_failure: Reason) -> J
     if latest is not None and latest.get("status", {}).get("phase") == "Running":
         return JobSeen(**base, state="Running")
     return JobSeen(**base, state="Waiting", trouble=start_trouble(latest) if latest is not None else None)
+
+
+def _attempt(metadata: Object) -> int:
+    """The number of a Job; a label that holds none we would write, as anybody can, is the first's: pauses and names
+    grow with it.
+    """
+    text = metadata.get("labels", {}).get(labels.ATTEMPT, "")
+    return max(1, int(text)) if text.isdecimal() and len(text) <= ATTEMPT_DIGITS else 1
 
 
 def _suspended(base: dict[str, Any], job: Object) -> JobSeen:

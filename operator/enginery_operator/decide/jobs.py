@@ -66,7 +66,7 @@ def recheck(job: JobSeen | None, failed_at: datetime, seen: Observed) -> JobStep
 
 def backoff_seconds(attempt: int, base: int) -> float:
     """Doubling pause before attempt + 1."""
-    return float(min(base * 2 ** (attempt - 1), BACKOFF_LIMIT_SECONDS))
+    return float(min(base * 2 ** min(attempt - 1, 20), BACKOFF_LIMIT_SECONDS))
 
 
 def _after(job: JobSeen, seconds: float, now: datetime) -> JobStep:

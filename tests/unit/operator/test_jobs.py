@@ -79,7 +79,9 @@ def test_recheck_asks_again_after_its_time(sentence: str) -> None:
     assert jobs.recheck(job, ago(outcome_seconds_ago), SEEN) == want
 
 
-@pytest.mark.parametrize(("attempt", "want"), [(1, 20), (2, 40), (5, 320), (9, 3600), (5000, 3600)])
+@pytest.mark.parametrize(
+    ("attempt", "want"), [(1, 20), (2, 40), (5, 320), (9, 3600), (5000, 3600), (999_999_999_999, 3600)]
+)
 def test_backoff_doubles_up_to_an_hour(attempt: int, want: float) -> None:
     assert jobs.backoff_seconds(attempt, 20) == want
 

@@ -2,9 +2,10 @@
 
 import pytest
 from enginery_operator import tenancy
-from enginery_operator.api.tenant import Namespaces
+from enginery_operator.api.tenant import Namespaces, Tenant
+from enginery_operator.cache import Cache
 from enginery_operator.decide.seen import Trouble
-from enginery_operator.settings import Tenancy
+from enginery_operator.settings import Settings, Tenancy
 from enginery_store.reasons import Reason
 from support.builders import ATenant, a_cache, a_model, a_tenant, ago, some_settings, stamp
 
@@ -70,6 +71,32 @@ def test_without_required_tenancy_a_stand_in_has_a_folder_of_its_own() -> None:
     assert found is not None
     assert found.spec.store.prefix == "s3://enginery/untenanted/other/"
     assert found.spec.store.builder_secret_name == "enginery-builder"
+
+
+def with_jobs(cache: Cache, tenant: str, *namespaces: str) -> Cache:
+    """Jobs for one key, each labelled as of this tenant."""
+    made = [{"metadata": {"name": "m-build-1", "namespace": namespace}} for namespace in namespaces]
+    cache._indices = dict(cache._indices) | {"jobs": {(tenant, "key"): made}}
+    return cache
+
+
+def at_work(tenant: Tenant, cache: Cache, settings: Settings) -> list[str]:
+    return [job["metadata"]["namespace"] for job in tenancy.jobs_of(tenant, "key", cache, settings)]
+
+
+def test_a_job_that_only_claims_to_be_a_tenants_is_not() -> None:
+    both = a_tenant("team-a", "team-a", "team-a-dev"), a_tenant("team-b", "other")
+    cache = with_jobs(a_cache(tenants=both, namespaces=NAMESPACES), "team-a", "team-a", "team-a-dev", "other", "x")
+    assert at_work(both[0].build(), cache, SETTINGS) == ["team-a", "team-a-dev"]
+
+
+def test_namespaces_without_a_tenant_do_not_work_for_each_other() -> None:
+    """Each publishes below a prefix of its own."""
+    settings = some_settings(tenancy=Tenancy(required=False, default_prefix="s3://enginery/untenanted/"))
+    cache = with_jobs(a_cache(namespaces={"x": {}, "y": {}}), "none", "x", "y")
+    found = tenancy.tenant_of("y", cache, settings)
+    assert found is not None
+    assert at_work(found, cache, settings) == ["y"]
 
 
 def judged(

@@ -144,6 +144,14 @@ def test_a_job_is_read_for_what_it_is(sentence: str) -> None:
     assert found.finished_at == (datetime(2026, 3, 1, 12, 5, tzinfo=UTC) if over else None)
 
 
+@pytest.mark.parametrize("text", ["", "-1", "0", "x", "1.5", "9" * 63, "\u00b2"])
+def test_an_attempt_that_nobody_of_ours_wrote_is_the_first(text: str) -> None:
+    """A pause of two to the power of it would be computed."""
+    job = a_job(FAILED)
+    job["metadata"]["labels"][labels.ATTEMPT] = text
+    assert job_seen(job, [], stage_failure=Reason.BUILD_FAILED).attempt == 1
+
+
 def test_no_foreign_text_reaches_the_tenant() -> None:
     job, pods, *_ = JOBS["somebody else's words"]
     found = job_seen(job, pods, stage_failure=Reason.BUILD_FAILED)
