@@ -5,6 +5,7 @@ so that what tenants and autoscalers own stays theirs; Jobs are immutable and th
 """
 
 import json
+import re
 from typing import Any
 
 import aiohttp
@@ -28,6 +29,11 @@ FIELD_MANAGER = "enginery"
 
 REQUEST_TIMEOUT_SECONDS = 15
 """No call may hang a worker longer."""
+
+_APPLY = "application/apply-patch+yaml; charset=utf-8"
+"""With its parameter the client sends our bytes as they are, in place of JSON of its own."""
+
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 _PATHS = {
     "InferenceModel": "/apis/enginery.io/v1alpha1/namespaces/{namespace}/inferencemodels",
@@ -109,9 +115,9 @@ class Cluster:
         answer = await self._call(
             "PATCH",
             address,
-            body=wanted,
+            body=_yaml(wanted),
             query=[("fieldManager", FIELD_MANAGER), ("force", "true")],
-            content_type="application/apply-patch+yaml",
+            content_type=_APPLY,
         )
         _count(f"apply{subresource}", wanted)
         return answer
@@ -121,7 +127,7 @@ class Cluster:
         method: str,
         path: str,
         *,
-        body: Object | None = None,
+        body: Object | bytes | None = None,
         query: list[tuple[str, str]] | None = None,
         content_type: str = "application/json",
     ) -> Object:
@@ -143,6 +149,18 @@ class Cluster:
         except ValueError:
             raise ClusterUnavailableError("the API server's answer was cut", answer.status) from None
         return parsed
+
+
+def _yaml(obj: Object) -> bytes:
+    """JSON that is YAML too, as which an apply is parsed: without surrogate pairs, which JSON writes for what lies
+    beyond U+FFFF and YAML refuses, and without bare control characters. Half a pair is no character at all.
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return "\\ufffd" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"  # noqa: PLR2004 - the surrogates
+
+    return _NOT_IN_YAML.sub(escaped, json.dumps(obj, ensure_ascii=False)).encode()
 
 
 def _collection(obj: Object) -> str:

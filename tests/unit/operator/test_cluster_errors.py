@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 from enginery_operator import cluster as cluster_module
 from enginery_operator.cluster import Cluster
@@ -32,7 +33,7 @@ class Server:
     """Answers every request with what a test says, and keeps what was asked."""
 
     def __init__(self) -> None:
-        self.status, self.body, self.cut = 200, b"{}", False
+        self.status, self.body, self.cut, self.text = 200, b"{}", False, ""
         self.silent: asyncio.Event | None = None
         self.asked: list[tuple[str, str, dict[str, str], str, Any]] = []
 
@@ -42,7 +43,7 @@ class Server:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if self.silent is not None:
             await self.silent.wait()
-        text = await request.text()
+        text = self.text = await request.text()
         given = json.loads(text) if text else None
         content_type = request.headers.get("Content-Type", "")
         self.asked.append((request.method, request.path, dict(request.query), content_type, given))
@@ -166,7 +167,11 @@ async def test_every_verb_asks_as_it_should(server: Server, cluster: Cluster) ->
     await cluster.delete("Job", "team-a", "j")
     await cluster.get("Tenant", "", "t")
     await cluster.replace(JOB)
-    apply, merge, plain = "application/apply-patch+yaml", "application/merge-patch+json", "application/json"
+    apply, merge, plain = (
+        "application/apply-patch+yaml; charset=utf-8",
+        "application/merge-patch+json",
+        "application/json",
+    )
     manager = {"fieldManager": "enginery"}
     assert server.asked == [
         ("PATCH", f"{ADDRESS}/j", manager | {"force": "true"}, apply, JOB),
@@ -178,6 +183,30 @@ async def test_every_verb_asks_as_it_should(server: Server, cluster: Cluster) ->
         ("PUT", f"{ADDRESS}/j", {}, plain, JOB),
     ]
     assert server.asked[4][4] is None
+
+
+NAMES = {
+    "beyond U+FFFF, which JSON writes as a pair that YAML refuses": "model-\U0001f98a.onnx",
+    "an escape that only looks like one": "\\ud83e\\udd8a \\u0041",
+    "control characters of two kinds": "a\x00\x1b[31m\x7f\x85\x9f\ufeff\uffff",
+    "what YAML takes for the end of a line": "a\u2028 b\u2029 c\nd\ttab",
+    "words": 'Grüße, "输入" # no: comment',
+}
+
+
+@pytest.mark.parametrize("sentence", NAMES)
+async def test_what_is_applied_is_read_as_yaml_and_holds_any_name(
+    sentence: str, server: Server, cluster: Cluster
+) -> None:
+    await cluster.apply(JOB | {"spec": {"name": NAMES[sentence]}})
+    assert server.asked[0][4]["spec"]["name"] == NAMES[sentence]
+    assert yaml.safe_load(server.text)["spec"]["name"] == NAMES[sentence]
+    assert r"\ud83e" not in server.text.replace(r"\\u", "")
+
+
+async def test_half_a_character_is_replaced(server: Server, cluster: Cluster) -> None:
+    await cluster.apply(JOB | {"spec": {"name": "half \ud83e"}})
+    assert server.asked[0][4]["spec"]["name"] == "half \ufffd"
 
 
 def test_the_class_is_the_decision() -> None:
