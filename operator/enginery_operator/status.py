@@ -31,7 +31,7 @@ def model_status(seen: Observed, decision: Decision, before: Mapping[str, Any]) 
         "currentRevision": seen.serving if serving else None,
         "targetRevision": seen.revision or before.get("targetRevision"),
         "traffic": [{"revision": seen.serving, "percent": 100}] if serving and serving.ready else None,
-        "source": _source(seen) or before.get("source"),
+        "source": _source(seen, before.get("source") or {}) or before.get("source"),
         "acceleratorSummary": _accelerator(model, seen),
         "conditions": merged(
             before.get("conditions", []), decision.conditions, generation=model.generation, now=seen.now
@@ -40,11 +40,14 @@ def model_status(seen: Observed, decision: Decision, before: Mapping[str, Any]) 
     if seen.serving:
         status["url"] = next(iter(urls(model).values()))
         status["addresses"] = [{"name": name, "url": url} for name, url in urls(model).items()]
-    status |= _engines(seen) or {key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")}
+    status |= _engines(seen, before) or {
+        key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")
+    }
     return {key: value for key, value in status.items() if value is not None}
 
 
-def _source(seen: Observed) -> Status | None:
+def _source(seen: Observed, before: Mapping[str, Any]) -> Status | None:
+    """The pin and what was found there; while the store is silent, what was found under the same pin before."""
     source = seen.source
     if source.fingerprint is None or source.pinned_at is None:
         return None
@@ -56,6 +59,8 @@ def _source(seen: Observed) -> Status | None:
     }
     if seen.outcome is not None and not seen.outcome.failed:
         found |= {"digest": seen.outcome.source_digest, "sizeBytes": seen.outcome.source_size_bytes}
+    elif seen.outcome_trouble is not None and all(before.get(key) == found[key] for key in ("uri", "fingerprint")):
+        return dict(before)
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -69,9 +74,12 @@ def _accelerator(model: InferenceModel, seen: Observed) -> str:
     return f"cpu-{','.join(architectures)}" if architectures else "cpu"
 
 
-def _engines(seen: Observed) -> Status:
-    """engines, their summary, precision and accuracy; nothing while no engine is known."""
-    if not seen.engines:
+def _engines(seen: Observed, before: Mapping[str, Any]) -> Status:
+    """engines, their summary, precision and accuracy; nothing, so that the earlier word stands, while no engine is
+    known or the store does not answer for one.
+    """
+    silent = any(engine.trouble is not None and engine.trouble.passing for engine in seen.engines)
+    if not seen.engines or (silent and before.get("engines")):
         return {}
     ready = [engine.manifest for engine in seen.engines if engine.manifest is not None]
     found: Status = {

@@ -90,6 +90,9 @@ def exact(seen: Observed) -> Verdict:
     if failed:
         after = f"asked again every {seen.recheck_seconds} s" if failed[0].reason in UNNOTICED else _LATER
         return Verdict("False", failed[0].reason, f"{failed[0].message.rstrip('.; ')}; {after}")
+    silent = next((item.trouble for item in seen.engines if item.trouble is not None and item.trouble.passing), None)
+    if silent is not None:
+        return Verdict("Unknown", silent.reason, f"{silent.message.rstrip('.; ')}; will be retried")
     records = [engine.manifest.accuracy for engine in seen.engines if engine.manifest is not None]
     if not records:
         return Verdict("Unknown", Reason.RUNNING, "measured when the engine is built")
