@@ -11,6 +11,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import kopf
 from enginery_store import log
@@ -84,26 +86,33 @@ async def _operate(ctx: Context, queue: WorkQueue, stop: asyncio.Event, identity
     kopf_settings = kopf.OperatorSettings()
     handlers.configure(kopf_settings)
     namespaces = list(ctx.settings.watch_namespaces)
-    watches = asyncio.create_task(
-        kopf.operator(
-            registry=registry,
-            settings=kopf_settings,
-            standalone=True,
-            identity=identity,  # kopf's own would ask for the name of a user that the image does not have
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            stop_flag=stop,
-        )
+    watches = kopf.operator(
+        registry=registry,
+        settings=kopf_settings,
+        standalone=True,
+        identity=identity,  # kopf's own would ask for the name of a user that the image does not have
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=stop,
     )
-    workers = asyncio.create_task(queue.run())
-    done, pending = await asyncio.wait({watches, workers}, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
-    for task in done:
-        task.result()
+    await _together(watches, queue.run())
     # kopf takes the signals for itself once it runs: that it ended well is how we learn of one.
     stop.set()
+
+
+async def _together(*works: Coroutine[Any, Any, None]) -> None:
+    """Run until one of them ends, then end the others; all of them when this is cancelled, and before it returns:
+    who lost the Lease may not act while it is being given back.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait([asyncio.gather(*tasks, return_exceptions=True)], timeout=SHUTDOWN_SECONDS)
+    for task in done:
+        task.result()
 
 
 async def _require_crds(cluster: Cluster) -> None:
