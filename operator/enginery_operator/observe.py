@@ -13,6 +13,7 @@ from enginery_store.requests import Outcome, StoreAccess
 from enginery_operator import keys
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
 from enginery_operator.cache import Cache
+from enginery_operator.decide.accept import source_is_allowed
 from enginery_operator.decide.seen import EngineSeen, JobSeen, Observed, RevisionSeen, SourceSeen, Trouble
 from enginery_operator.render import labels
 from enginery_operator.settings import Settings
@@ -34,9 +35,12 @@ class _Asked:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended for good, by its stored outcome or by its Job's last word."""
-        by_job = self.job is not None and self.job.trouble is not None and not self.job.trouble.passing
-        return (self.outcome is not None and self.outcome.failed) or (self.outcome is None and by_job)
+        """Whether it led to nothing, by its stored outcome or its Job's end: which may be that the source is another
+        by now, and then no attempt under the old pin can succeed.
+        """
+        if self.outcome is not None:
+            return self.outcome.failed
+        return self.job is not None and self.job.state == "Failed"
 
 
 async def observe(
@@ -59,7 +63,7 @@ async def observe(
         engines = await look.engines(asked.outcome, wanted)
         if asked.outcome is not None and await look.prepared_is_gone(asked.outcome, engines):
             asked, engines = replace(asked, outcome=None), ()
-    fingerprint = asked.source.fingerprint
+    fingerprint, revisions = asked.source.fingerprint, _revisions(model, cache)
     return Observed(
         model=model,
         now=now,
@@ -74,8 +78,8 @@ async def observe(
         outcome_trouble=asked.trouble,
         prepare_job=asked.job,
         engines=engines,
-        revisions=_revisions(model, cache),
-        serving=_serving(model, cache),
+        revisions=revisions,
+        serving=_serving(model, cache, revisions),
         recheck_seconds=settings.jobs.recheck_seconds,
         retry_base_seconds=settings.jobs.retry_base_seconds,
         start_deadline_seconds=settings.jobs.start_deadline_seconds,
@@ -95,7 +99,7 @@ class _Look:
     now: datetime
 
     async def ask(self) -> _Asked:
-        """The request under the pinned listing; one that failed for good is asked anew once the listing differs."""
+        """The request under the pinned listing; one that failed is asked anew once the listing differs."""
         pinned = _pinned(self.model)
         if pinned is None:
             return await self._request(await self._list())
@@ -112,6 +116,9 @@ class _Look:
         if source.credentials_secret_ref is not None or not source.uri.startswith("s3://"):
             # The operator reads no tenant Secret: only the builder can look.
             return SourceSeen("", pinned_at=self.now)
+        if not source_is_allowed(self.tenant, source.uri):
+            # The operator can list what this tenant may not, and would tell its size: the condition Accepted answers.
+            return SourceSeen(None)
         listing = await self.store.listing(self.access, source.uri)
         return SourceSeen(listing.fingerprint, listing.size_bytes, self.now, listing.trouble)
 
@@ -173,18 +180,22 @@ def _pinned(model: InferenceModel) -> SourceSeen | None:
     return SourceSeen(fingerprint, recorded.size_bytes, parse_time(recorded.pinned_at))
 
 
-def _serving(model: InferenceModel, cache: Cache) -> str | None:
-    """What the Service selects; should somebody delete the Service, what status says it selected."""
+def _serving(model: InferenceModel, cache: Cache, revisions: tuple[RevisionSeen, ...]) -> str | None:
+    """What the Service selects; should somebody delete it or turn it to nothing, what status says it selected."""
     service = cache.service(model.namespace, model.name)
+    before = model.status.current_revision if model.status else None
     if service is None:
-        return model.status.current_revision if model.status else None
+        return before
+    if not labels.is_of(service, model):
+        return None
     selected: str | None = service["spec"].get("selector", {}).get(labels.REVISION)
-    return selected
+    there = {item.revision for item in revisions}
+    return before if selected not in there and before in there else selected
 
 
 def _revisions(model: InferenceModel, cache: Cache) -> tuple[RevisionSeen, ...]:
     return tuple(
         revision_seen(item, cache.pods_of_revision(model.namespace, item["metadata"]["name"]))
         for item in cache.deployments(model.namespace, model.name)
-        if not item["metadata"].get("deletionTimestamp")
+        if not item["metadata"].get("deletionTimestamp") and labels.is_of(item, model)
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from enginery_store.reasons import Reason
 
+from enginery_operator.api.v1alpha1 import Tenant
 from enginery_operator.decide.seen import Observed, Verdict
 from enginery_operator.targets import profiles
 
@@ -37,6 +38,12 @@ def tenant_is_active(seen: Observed) -> Verdict | None:
     return None
 
 
+def source_is_allowed(tenant: Tenant, uri: str) -> bool:
+    """Whether a source lies where the Tenant's policy wants it."""
+    allowed = tenant.spec.policy.allowed_sources
+    return allowed is None or uri.startswith(tuple(allowed))
+
+
 def policy_allows(seen: Observed) -> Verdict | None:
     """Format, precision and source are among those the Tenant's policy names."""
     if seen.tenant is None:
@@ -54,11 +61,11 @@ def policy_allows(seen: Observed) -> Verdict | None:
             f"spec.precision.type {spec.precision.type} is not allowed; write one of"
             f" {', '.join(policy.allowed_precisions)}; {FINAL}",
         )
-    if policy.allowed_sources is not None and not spec.source.uri.startswith(tuple(policy.allowed_sources)):
+    if not source_is_allowed(seen.tenant, spec.source.uri):
         return _fail(
             Reason.SOURCE_NOT_ALLOWED,
-            f"spec.source.uri {spec.source.uri} lies outside {', '.join(policy.allowed_sources)}; copy the model there"
-            f" and write its new address; {FINAL}",
+            f"spec.source.uri {spec.source.uri} lies outside {', '.join(policy.allowed_sources or ())}; copy the model"
+            f" there and write its new address; {FINAL}",
         )
     return None
 

@@ -1,0 +1,121 @@
+"""What a pass asks the store, and above all what it does not ask: the operator can see more than its tenants may."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from enginery_operator import keys
+from enginery_operator.decide.seen import Observed, SourceSeen, Trouble
+from enginery_operator.observe import observe
+from enginery_operator.render import labels
+from enginery_operator.stored import Listing, ModelStore, StoredEngine
+from enginery_operator.workloads import parse_time
+from enginery_store.reasons import Reason
+from enginery_store.requests import Outcome, StoreAccess
+from support.builders import (
+    FINGERPRINT,
+    NOW,
+    AModel,
+    ATenant,
+    a_cache,
+    a_model,
+    a_node,
+    a_tenant,
+    ago,
+    an_outcome,
+    some_settings,
+    stamp,
+)
+
+SETTINGS = some_settings()
+REPLACED = f"sha256:{'0' * 64}"
+PINNED = a_model().with_status(
+    {
+        "source": {
+            "uri": "s3://models/team-a/resnet50/model.onnx",
+            "fingerprint": FINGERPRINT,
+            "pinnedAt": stamp(ago(300)),
+        }
+    }
+)
+
+
+class Store(ModelStore):
+    """Lists every source as one that was replaced, and holds the outcomes a test gives."""
+
+    def __init__(self, outcomes: dict[str, Outcome] | None = None) -> None:
+        super().__init__(Path("/nowhere"))
+        self.listed: list[str] = []
+        self.outcomes = outcomes or {}
+
+    async def listing(self, access: StoreAccess, uri: str) -> Listing:  # noqa: ARG002 - as the real one has it
+        self.listed.append(uri)
+        return Listing(REPLACED, 7)
+
+    async def outcome(self, *asked: Any) -> tuple[Outcome | None, Trouble | None]:
+        return self.outcomes.get(asked[-1]), None
+
+    async def engine(self, *_: Any) -> StoredEngine | None:
+        return None
+
+    async def prepared(self, *_: Any) -> bool:
+        return True
+
+
+def request_key(model: AModel, fingerprint: str = FINGERPRINT) -> str:
+    return keys.request_key(model.build(), fingerprint, a_tenant().build().spec.store.prefix)
+
+
+def a_job(key: str, **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "resnet50-prepare-1",
+            "namespace": "team-a",
+            "creationTimestamp": stamp(ago(60)),
+            "labels": {labels.ATTEMPT: "1"},
+        },
+        "status": status,
+    }
+
+
+async def look(
+    model: AModel, store: Store, tenant: ATenant | None = None, job: dict[str, Any] | None = None
+) -> Observed:
+    cache = a_cache(tenants=(tenant or a_tenant(),), namespaces={"team-a": {}}, nodes=(a_node(),))
+    jobs = {("team-a", request_key(model)[: labels.KEY_LENGTH]): [job]} if job else {}
+    cache._indices = dict(cache._indices) | {"jobs": jobs}
+    return await observe(model.build(), cache=cache, store=store, settings=SETTINGS, now=NOW)
+
+
+async def test_a_source_that_policy_forbids_is_not_listed_with_the_operators_eyes() -> None:
+    store, tenant = Store(), a_tenant().having("spec.policy.allowedSources", ["s3://models/team-a/"])
+    seen = await look(a_model().having("spec.source.uri", "s3://models/team-b/secret.onnx"), store, tenant)
+    assert store.listed == []
+    assert seen.source == SourceSeen(None)
+    await look(a_model(), store, tenant)
+    assert store.listed == ["s3://models/team-a/resnet50/model.onnx"]
+
+
+async def test_a_source_with_credentials_of_its_own_is_not_listed() -> None:
+    store = Store()
+    seen = await look(a_model().having("spec.source.credentialsSecretRef", {"name": "mine"}), store)
+    assert store.listed == []
+    assert seen.source.fingerprint == ""
+
+
+FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": stamp(ago(10))}
+PINS: dict[str, tuple[dict[str, Outcome], dict[str, Any] | None, str]] = {
+    "a request that is not answered": ({}, None, FINGERPRINT),
+    "a Job at work": ({}, a_job("k"), FINGERPRINT),
+    "a Job that failed for any reason, as of a replaced source": ({}, a_job("k", conditions=[FAILED]), REPLACED),
+    "a request that succeeded": ({request_key(PINNED): an_outcome()}, None, FINGERPRINT),
+    "a request that failed for good": ({request_key(PINNED): an_outcome(Reason.SOURCE_INVALID)}, None, REPLACED),
+}
+
+
+@pytest.mark.parametrize("sentence", PINS)
+async def test_a_pin_moves_to_the_new_listing_only_when_the_old_one_led_to_nothing(sentence: str) -> None:
+    outcomes, job, want = PINS[sentence]
+    seen = await look(PINNED, Store(outcomes), job=job)
+    assert seen.source.fingerprint == want
+    assert seen.source.pinned_at == (parse_time(stamp(ago(300))) if want == FINGERPRINT else NOW)
