@@ -171,7 +171,6 @@ def narrow(api: ApiServer, s3: S3Server, tmp_path: Path) -> Iterator[Narrow]:
         "config": {
             "resyncSeconds": 5,
             "jobs": {"startDeadlineSeconds": 1, "retryBaseSeconds": 1, "cpuRequest": "10m", "memoryRequest": "16Mi"},
-            "lease": {"durationSeconds": 4, "renewDeadlineSeconds": 3, "retrySeconds": 1},
         },
     }
     done = helm(api, "template", "rel", str(CHART), "-n", home, "-f", "-", given=json.dumps(values))

@@ -17,7 +17,7 @@ from support.api_server import ApiServer
 
 pytestmark = pytest.mark.cluster
 
-DEADLINE, RETRY = 2, 1
+DEADLINE, RETRY = 3, 1
 
 
 @dataclass
