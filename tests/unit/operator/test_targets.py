@@ -111,6 +111,13 @@ def test_a_model_gets_exactly_what_it_asks_for(sentence: str) -> None:
     assert all(offer.target.mig_profile == accelerator.get("profile", "") for offer in found)
 
 
+def test_a_target_in_both_strategies_is_taken_the_same_way_by_every_pass() -> None:
+    single, mixed = a_node().with_gpu(f"{H}-MIG-1g.10gb", 7), H100
+    wanted = Accelerator.model_validate({"mode": "MIG", "profile": "1g.10gb"})
+    for nodes in ((single, mixed), (mixed, single)):
+        assert [offer.resource for offer in matching(wanted, some_offers(*nodes))] == ["nvidia.com/gpu"]
+
+
 def test_profiles_are_listed_once_each() -> None:
     assert profiles(FLEET) == [
         "1g.10gb", "1g.10gb+gfx", "1g.10gb+me", "1g.10gb+me.all", "1g.10gb-me", "1g.18gb", "1g.5gb", "3g.20gb",
