@@ -38,17 +38,32 @@ class Stores:
 
 @contextmanager
 def open_stores(request: PrepareRequest | BuildRequest, settings: Settings) -> Iterator[Stores]:
-    """Clients for the time of a run. Raises FinalError (ConfigError) when the signing key is missing or wrong."""
+    """Clients for the time of a run. Raises FinalError (ConfigError, AccessDenied) for what a Secret lacks."""
     key = _signing_key(settings.store_credentials)
     own = Credentials.from_folder(settings.store_credentials)
-    named = any(settings.source_credentials.glob("*")) if settings.source_credentials.is_dir() else False
+    of_source = _of_source(settings.source_credentials, own)
     store = StoreClient(request.store, own)
-    source = StoreClient(request.source_store, Credentials.from_folder(settings.source_credentials) if named else own)
+    source = StoreClient(request.source_store, of_source)
     try:
         yield Stores(store, source, parse_uri(request.prefix), key)
     finally:
         store.close()
         source.close()
+
+
+def _of_source(folder: Path, own: Credentials) -> Credentials:
+    """What reads the source. A mounted folder means that the model names a Secret; one without files (but for the
+    kubelet's own, which are hidden) that there is none. Neither the tenant's credentials nor the node's stand in.
+    """
+    if not folder.is_dir():
+        return own
+    if not any(folder.glob("[!.]*")):
+        raise FinalError(
+            "the Secret that spec.source.credentialsSecretRef names does not exist in this namespace, or is empty;"
+            " create it with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or remove credentialsSecretRef",
+            reason=Reason.ACCESS_DENIED,
+        )
+    return Credentials.from_folder(folder)
 
 
 def _signing_key(folder: Path) -> bytes:
