@@ -140,12 +140,14 @@ class Cache:
         return self._all("pods", ("revision", namespace, revision))
 
     def deployments(self, namespace: str, model: str) -> list[Object]:
-        """Deployments of a model."""
+        """Deployments that carry a model's label."""
         return self._all("deployments", (namespace, model))
 
     def service(self, namespace: str, model: str) -> Object | None:
-        """The Service of a model."""
-        return self._first("services", (namespace, model))
+        """The Service of a model's name; people may label Services of their own."""
+        return next(
+            (item for item in self._all("services", (namespace, model)) if item["metadata"]["name"] == model), None
+        )
 
 
 def _parsed(body: Object) -> Tenant | None:

@@ -166,14 +166,20 @@ async def _roll_out(seen: Observed, decision: Decision, ctx: Context) -> None:
             model, tenant, ctx.settings, engines=seen.engines, revision=seen.revision, replicas=seen.replicas
         )
         there = {item["metadata"]["name"]: item for item in ctx.cache.deployments(model.namespace, model.name)}
-        await _apply(wanted, there.get(seen.revision), ctx)
+        await _apply(wanted, there.get(seen.revision), model, ctx)
     if plan.select is not None:
-        await _apply(service(model, tenant, plan.select), ctx.cache.service(model.namespace, model.name), ctx)
+        await _apply(service(model, tenant, plan.select), ctx.cache.service(model.namespace, model.name), model, ctx)
     for revision in plan.remove:
         await ctx.cluster.delete("Deployment", model.namespace, revision)
 
 
-async def _apply(wanted: dict[str, Any], there: dict[str, Any] | None, ctx: Context) -> None:
+async def _apply(wanted: dict[str, Any], there: dict[str, Any] | None, model: InferenceModel, ctx: Context) -> None:
+    """Write what differs from the watched object; where none is watched, one without our labels may have the name."""
+    kind, metadata = wanted["kind"], wanted["metadata"]
+    found = there or await ctx.cluster.get(kind, metadata["namespace"], metadata["name"])
+    if found is not None and not labels.is_of(found, model):
+        text = f"{kind} {metadata['name']} is there already and not of this model; delete it, or rename the model"
+        raise RefusedError(text)
     if there is not None and holds(there, {key: wanted[key] for key in ("metadata", "spec")}):
         return
     await ctx.cluster.apply(wanted)

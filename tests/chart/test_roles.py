@@ -27,6 +27,7 @@ USES: dict[tuple[str, str], dict[str, str]] = {
         "delete": "reconcile._step",
     },
     ("apps", "deployments"): {
+        "get": "reconcile._apply: is the name taken?",
         "list": "kopf's index",
         "watch": "kopf's index",
         "create": "reconcile._apply: an apply that makes the object",
@@ -34,6 +35,7 @@ USES: dict[tuple[str, str], dict[str, str]] = {
         "delete": "reconcile._roll_out",
     },
     ("", "services"): {
+        "get": "reconcile._apply: is the name taken?",
         "list": "kopf's index",
         "watch": "kopf's index",
         "create": "reconcile._apply: an apply that makes the object",

@@ -19,6 +19,7 @@ from enginery_operator import keys
 from enginery_operator.api.v1alpha1 import API_VERSION, InferenceModel, Tenant
 from enginery_operator.cache import Cache
 from enginery_operator.decide.seen import EngineSeen, JobSeen, Observed, RevisionSeen, SourceSeen, Trouble
+from enginery_operator.render import labels
 from enginery_operator.settings import Images, Settings
 from enginery_operator.targets import Offer, matching, offers
 from enginery_store.manifest import (
@@ -424,6 +425,8 @@ def a_cache(
     namespaces: dict[str, dict[str, str]] | None = None,
     nodes: tuple[ANode, ...] = (),
     models: tuple[AModel, ...] = (),
+    deployments: tuple[dict[str, Any], ...] = (),
+    services: tuple[dict[str, Any], ...] = (),
 ) -> Cache:
     """A cache as kopf's indices would fill it."""
     cache = Cache()
@@ -439,8 +442,16 @@ def a_cache(
             },
             "jobs": {},
             "pods": {},
-            "deployments": {},
-            "services": {},
+            "deployments": _by_model(deployments),
+            "services": _by_model(services),
         }
     )
     return cache
+
+
+def _by_model(objects: tuple[dict[str, Any], ...]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for item in objects:
+        metadata = item["metadata"]
+        found.setdefault((metadata["namespace"], metadata["labels"][labels.MODEL]), []).append(item)
+    return found

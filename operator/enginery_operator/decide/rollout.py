@@ -37,7 +37,15 @@ def _held(seen: Observed, blocked: Verdict | None) -> tuple[Rollout, Verdict, Ve
         progressing = Verdict("False", blocked.reason, _not_rolled(seen))
     else:
         progressing = Verdict("True", Reason.NEW_REVISION, f"revision {seen.revision or 'next'} is being made ready")
-    return Rollout(select=seen.serving), progressing, available
+    remove = _superseded(seen, seen.revision) if seen.revision is not None else ()
+    return Rollout(select=seen.serving, remove=remove), progressing, available
+
+
+def _superseded(seen: Observed, target: str) -> tuple[str, ...]:
+    """Revisions that neither serve nor are asked for: the spec was edited again before they came up."""
+    if seen.deployment(seen.serving) is None:
+        return ()
+    return tuple(item.revision for item in seen.revisions if item.revision not in {target, seen.serving})
 
 
 def _not_rolled(seen: Observed) -> str:
@@ -53,28 +61,33 @@ def _advancing(seen: Observed, target: str) -> tuple[Rollout, Verdict, Verdict]:
         progressing = (
             Verdict("False", Reason.COMPLETE, f"revision {target} serves")
             if seen.serving == target
-            else Verdict("True", Reason.ROLLOUT_IN_PROGRESS, f"requests move to revision {target}")
+            else Verdict("True", Reason.ROLLOUT_IN_PROGRESS, f"requests move to revision {target}{_refused(seen)}")
         )
-        remove = others if seen.serving == target else ()
-        return Rollout(deploy=True, select=target, remove=remove), progressing, _available(seen, target, None)
+        remove = others if seen.serving == target else _superseded(seen, target)
+        available = _available(seen, seen.serving if seen.refusal else target, None)
+        return Rollout(deploy=True, select=target, remove=remove), progressing, available
     select = seen.serving if seen.serving is not None and seen.deployment(seen.serving) else target
     available = _available(seen, select, None)
     if seen.model.spec.rollout.strategy == "Recreate" and others:
         stopping = Verdict("True", Reason.ROLLOUT_IN_PROGRESS, "strategy Recreate: the old revision stops first")
         return Rollout(select=target, remove=others), stopping, available
-    return Rollout(deploy=True, select=select), _progress(seen, target, deployment), available
+    plan = Rollout(deploy=True, select=select, remove=_superseded(seen, target))
+    return plan, _progress(seen, target, deployment), available
 
 
 def _progress(seen: Observed, target: str, deployment: RevisionSeen | None) -> Verdict:
     ready = deployment.ready if deployment else 0
     state = f"revision {target}: {ready}/{seen.replicas} replicas ready"
+    why = f": {deployment.trouble.message.rstrip('.; ')}" if deployment is not None and deployment.trouble else ""
     if deployment is not None and deployment.deadline_exceeded:
-        why = f": {deployment.trouble.message}" if deployment.trouble else ""
         return Verdict(
             "False", Reason.PROGRESS_DEADLINE_EXCEEDED, f"{state} after rollout.progressDeadlineSeconds{why}; goes on"
         )
-    refused = f"; {seen.refusal.message}; will be retried" if seen.refusal else ""
-    return Verdict("True", Reason.ROLLOUT_IN_PROGRESS, f"{state}{refused}")
+    return Verdict("True", Reason.ROLLOUT_IN_PROGRESS, f"{state}{why}{_refused(seen)}")
+
+
+def _refused(seen: Observed) -> str:
+    return f"; {seen.refusal.message}; will be retried" if seen.refusal else ""
 
 
 def _whole(deployment: RevisionSeen | None, replicas: int) -> bool:

@@ -11,6 +11,8 @@ TENANT = "enginery.io/tenant"
 KEY = "enginery.io/key"
 ATTEMPT = "enginery.io/attempt"
 COMPONENT = "app.kubernetes.io/component"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "enginery"
 
 KEY_LENGTH = 40
 """Hex digits of a request or engine key in a label, whose value may have 63 characters."""
@@ -24,7 +26,7 @@ def labels(model: InferenceModel, tenant: Tenant, component: str, revision: str)
         TENANT: tenant.name,
         "app.kubernetes.io/name": model.name,
         COMPONENT: component,
-        "app.kubernetes.io/managed-by": "enginery",
+        MANAGED_BY: MANAGER,
     }
 
 
@@ -50,6 +52,18 @@ def metadata(model: InferenceModel, name: str, own: dict[str, str]) -> dict[str,
             }
         ],
     }
+
+
+def is_of(obj: Mapping[str, Any], model: InferenceModel) -> bool:
+    """Whether an object is the model's to change and remove: a label alone is a claim that people write for reasons of
+    their own. One that nothing controls is what a model deleted with --cascade=orphan left; it is taken up again.
+    """
+    metadata = obj["metadata"]
+    controller = next((item for item in metadata.get("ownerReferences", []) if item.get("controller")), None)
+    if controller is None:
+        marks = metadata.get("labels", {})
+        return (marks.get(MANAGED_BY), marks.get(MODEL)) == (MANAGER, model.name)
+    return bool(controller["uid"] == model.uid)
 
 
 def work(job: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ import pytest
 from enginery_operator.decide import decide
 from enginery_operator.decide.seen import Rollout, Trouble
 from enginery_store.reasons import Reason
-from support.builders import AModel, AnObserved, a_model, a_tenant, an_observed
+from support.builders import AModel, AnObserved, a_model, a_revision, a_tenant, an_observed
 
 OLD = "resnet50-01d01d01"
 NEW = str(an_observed().seen.revision)
@@ -12,6 +12,14 @@ RECREATE = a_model().having("spec.rollout.strategy", "Recreate")
 NEW_RECREATE = str(an_observed(RECREATE).seen.revision)
 BUILT = an_observed().built()
 BUILT_RECREATE = an_observed(RECREATE).built()
+
+STUCK = "resnet50-57ac0000"
+
+
+def with_stuck(seen: AnObserved) -> AnObserved:
+    """The spec was edited again while an earlier edit was coming up."""
+    return seen.having(revisions=(*seen.seen.revisions, a_revision(STUCK, ready=0)))
+
 
 STAGES: dict[str, tuple[AnObserved, Rollout]] = {
     "nothing is deployed before the engines are there": (an_observed().prepared(), Rollout()),
@@ -29,6 +37,16 @@ STAGES: dict[str, tuple[AnObserved, Rollout]] = {
         BUILT.old_serves().deployed(), Rollout(deploy=True, select=NEW)),
     "the old one goes after requests have moved": (
         BUILT.old_serves().serves(), Rollout(deploy=True, select=NEW, remove=(OLD,))),
+    "what was edited away before it came up goes at once": (
+        with_stuck(BUILT.old_serves()), Rollout(deploy=True, select=OLD, remove=(STUCK,))),
+    "likewise while the next one is compiled": (
+        with_stuck(an_observed().prepared().old_serves()), Rollout(select=OLD, remove=(STUCK,))),
+    "likewise while requests move": (
+        with_stuck(BUILT.old_serves().deployed()), Rollout(deploy=True, select=NEW, remove=(STUCK,))),
+    "nothing goes while nothing that serves is known": (
+        with_stuck(BUILT), Rollout(deploy=True, select=NEW)),
+    "nothing goes while it is not known what the spec asks for": (
+        with_stuck(an_observed().unpinned().old_serves()), Rollout(select=OLD)),
     "steady state": (BUILT.serves(), Rollout(deploy=True, select=NEW)),
     "a serving revision that broke is not replaced by nothing": (
         BUILT.serves(ready=0), Rollout(deploy=True, select=NEW)),
@@ -67,6 +85,20 @@ def test_deadline_message_names_the_pods_trouble() -> None:
     seen = BUILT.old_serves().deployed(ready=0, deadline_exceeded=True, trouble=crashing)
     message = decide(seen.build()).conditions["Progressing"].message
     assert "0/1 replicas ready after rollout.progressDeadlineSeconds: the runtime ended with exit code 1" in message
+
+
+def test_a_rollout_says_what_keeps_its_pods_long_before_the_deadline() -> None:
+    tight = Trouble(Reason.UNSCHEDULABLE, "0/1 nodes are available: 1 Insufficient cpu.", passing=True)
+    message = decide(BUILT.old_serves().deployed(ready=0, trouble=tight).build()).conditions["Progressing"].message
+    assert message.endswith("0/1 replicas ready: 0/1 nodes are available: 1 Insufficient cpu")
+
+
+def test_a_service_that_is_refused_answers_nobody() -> None:
+    refusal = Trouble(Reason.CONFIG_ERROR, "Service resnet50 is there already and not of this model", passing=True)
+    found = decide(BUILT.deployed().having(refusal=refusal).build()).conditions
+    assert (found["Available"].status, found["Available"].reason) == ("False", Reason.CONFIG_ERROR)
+    assert (found["Ready"].status, found["Ready"].reason) == ("False", Reason.CONFIG_ERROR)
+    assert "Service resnet50 is there already" in found["Progressing"].message
 
 
 @pytest.mark.parametrize(("model", "want"), [(a_model(), 1), (a_model().with_replicas(0), 0), (RECREATE, 1)])
