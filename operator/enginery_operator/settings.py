@@ -57,6 +57,13 @@ class Tenancy(_Section):
     default_prefix: str = ""
     """Such as s3://enginery/untenanted/; each namespace gets a folder of its own below it."""
 
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        """Models that are served need somewhere to keep their engines."""
+        if not self.required and not self.default_prefix.startswith("s3://"):
+            raise ValueError("defaultPrefix must be an s3:// prefix when required is false")
+        return self
+
 
 class Jobs(_Section):
     """How builder Jobs run."""

@@ -7,6 +7,7 @@ their ETag, so a pass in steady state is one listing per engine.
 import asyncio
 import logging
 import math
+import threading
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -36,7 +37,7 @@ from enginery_operator.decide.seen import Trouble
 _log = logging.getLogger(__name__)
 
 LISTING_LIMIT = 10_000
-"""A source with more objects is no model directory; its fingerprint covers the first of them."""
+"""A source with more objects is no model directory, and nobody shall make the operator list for ever."""
 
 BUILDER_VERSION = version("enginery")
 """Builder and operator are of one distribution; what another version refused, this one may know how to do."""
@@ -81,6 +82,7 @@ class ModelStore:
     _reached: dict[tuple[str, str], tuple[float, Trouble | None]] = field(default_factory=dict)
     _outcomes: dict[tuple[str, Location], Outcome] = field(default_factory=dict)
     _engines: dict[tuple[Location, str, str, tuple[str, ...]], StoredEngine] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     async def listing(self, access: StoreAccess, uri: str) -> Listing:
         """The fingerprint of a source."""
@@ -119,12 +121,22 @@ class ModelStore:
         return None
 
     def _client(self, access: StoreAccess) -> StoreClient:
-        """A client per endpoint and credentials; rotated credentials make a new one."""
+        """A client per endpoint; rotated credentials make a new one in its place."""
         credentials = Credentials.from_folder(self.credentials_folder)
         identity = (access.model_dump_json(), credentials)
-        if identity not in self._clients:
-            self._clients[identity] = StoreClient(access, credentials, attempts=_ATTEMPTS)
-        return self._clients[identity]
+        with self._lock:
+            if identity not in self._clients:
+                for rotated in [known for known in self._clients if known[0] == identity[0]]:
+                    self._clients.pop(rotated).close()
+                self._clients[identity] = StoreClient(access, credentials, attempts=_ATTEMPTS)
+            return self._clients[identity]
+
+    def _keep(self, cache: dict[K, V], key: K, value: V) -> None:
+        """Remember a value; the oldest goes when there are many: what came and went shall not fill the memory."""
+        with self._lock:
+            if len(cache) >= CACHE_LIMIT:
+                del cache[next(iter(cache))]
+            cache[key] = value
 
     def _listing(self, access: StoreAccess, uri: str) -> Listing:
         try:
@@ -133,14 +145,17 @@ class ModelStore:
             return Listing("")
         except EngineryError as error:
             return Listing(None, trouble=_trouble(error))
+        if len(objects) > LISTING_LIMIT:
+            many = f"{uri} holds more than {LISTING_LIMIT} objects; give the folder of one model"
+            return Listing(None, trouble=Trouble(Reason.SOURCE_TOO_LARGE, many))
         return Listing(fingerprint(objects), sum(item.size_bytes for item in objects))
 
     def _outcome(self, access: StoreAccess, prefix: str, key: str) -> tuple[Outcome | None, Trouble | None]:
-        where = request_object(parse_uri(prefix), key)
-        known = (access.model_dump_json(), where)
-        if known in self._outcomes:
-            return self._outcomes[known], None
         try:
+            where = request_object(parse_uri(prefix), key)
+            known = (access.model_dump_json(), where)
+            if known in self._outcomes:
+                return self._outcomes[known], None
             found = self._client(access).read_document(where, Outcome)
         except EngineryError as error:
             return None, _trouble(error, passing=True)
@@ -149,21 +164,21 @@ class ModelStore:
         if found is not None and found.failed and found.builder_version not in {"", BUILDER_VERSION}:
             return None, None
         if found is not None and not found.failed:
-            _keep(self._outcomes, known, found)
+            self._keep(self._outcomes, known, found)
         return found, None
 
     def _engine(self, access: StoreAccess, prefix: str, key: str, keys: tuple[str, ...]) -> StoredEngine | None:
-        folder = engine_folder(parse_uri(prefix), key)
         try:
+            folder = engine_folder(parse_uri(prefix), key)
             client = self._client(access)
-            etags = {item.name: item.etag for item in client.list_objects(folder / "")}
+            etags = {item.name: item.etag for item in client.list_objects(folder / "", limit=LISTING_LIMIT)}
             if MANIFEST_NAME not in etags:
                 return None
             identity = (folder, etags[MANIFEST_NAME], etags.get(SIGNATURE_NAME, ""), keys)
-            if identity not in self._engines:
-                signed = SIGNATURE_NAME in etags
-                _keep(self._engines, identity, _read_engine(client, folder, key, keys, signed=signed))
-            engine = self._engines[identity]
+            engine = self._engines.get(identity)
+            if engine is None:
+                engine = _read_engine(client, folder, key, keys, signed=SIGNATURE_NAME in etags)
+                self._keep(self._engines, identity, engine)
         except ObjectMissingError:
             return None
         except EngineryError as error:
@@ -174,21 +189,14 @@ class ModelStore:
         return engine
 
     def _prepared(self, access: StoreAccess, prefix: str, key: str) -> bool:
-        folder = prepared_folder(parse_uri(prefix), key)
         try:
-            names = {item.name for item in self._client(access).list_objects(folder / "")}
+            folder = prepared_folder(parse_uri(prefix), key)
+            names = {item.name for item in self._client(access).list_objects(folder / "", limit=LISTING_LIMIT)}
         except ObjectMissingError:
             return False
         except EngineryError:
             return True  # the store does not say otherwise
         return MANIFEST_NAME in names and PREPARED_MODEL_NAME in names
-
-
-def _keep(cache: dict[K, V], key: K, value: V) -> None:
-    """Remember a value; the oldest goes when there are many, so that what came and went does not fill the memory."""
-    if len(cache) >= CACHE_LIMIT:
-        del cache[next(iter(cache))]
-    cache[key] = value
 
 
 def _read_engine(

@@ -83,6 +83,12 @@ def test_every_setting_of_a_section_can_be_given(section: str) -> None:
     assert set(chart_schema()[section]["properties"]) == own
 
 
+def test_serving_namespaces_without_a_tenant_needs_a_place_for_their_engines() -> None:
+    with pytest.raises(ValidationError, match="defaultPrefix"):
+        Settings.model_validate(SMALL | {"tenancy": {"required": False}})
+    Settings.model_validate(SMALL | {"tenancy": {"required": False, "defaultPrefix": "s3://enginery/untenanted/"}})
+
+
 def test_a_lease_is_renewed_well_before_it_expires() -> None:
     lease = Settings.model_validate(SMALL).lease
     assert lease.retry_seconds < lease.renew_deadline_seconds < lease.duration_seconds
