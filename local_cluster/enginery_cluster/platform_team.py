@@ -216,7 +216,10 @@ def _allow(cluster: Cluster, bucket: str, user: StoreUser, prefix: str, actions:
     s3 = s3_client(cluster)
     try:
         policy = json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"])
-    except ClientError:
+    except ClientError as error:
+        # Any other error, taken for the absence of a policy, would take away what every other tenant was given.
+        if error.response["Error"]["Code"] != "NoSuchBucketPolicy":
+            raise
         policy = {"Version": "2012-10-17", "Statement": []}
     principal = {"AWS": [user.access_key]}
     listing: dict[str, Any] = {
