@@ -47,7 +47,10 @@ def job_seen(job: Object, pods: Iterable[Object], *, stage_failure: Reason) -> J
         return _suspended(base, job)
     if latest is not None and latest.get("status", {}).get("phase") == "Running":
         return JobSeen(**base, state="Running")
-    return JobSeen(**base, state="Waiting", trouble=start_trouble(latest) if latest is not None else None)
+    if latest is None:
+        return JobSeen(**base, state="Waiting")
+    made = parse_time(latest["metadata"]["creationTimestamp"])
+    return JobSeen(**base, state="Waiting", pod_created_at=made, trouble=start_trouble(latest))
 
 
 def _attempt(metadata: Object) -> int:

@@ -29,7 +29,7 @@ def first_or_wait(job: JobSeen | None, seen: Observed) -> JobStep:
     if (pause := pause_seconds(job, seen)) is not None:
         return _after(job, pause, seen.now)
     if job.state == "Waiting" and job.trouble is not None and job.trouble.reason in START_TROUBLE:
-        waited = (seen.now - job.created_at).total_seconds()
+        waited = (seen.now - (job.pod_created_at or job.created_at)).total_seconds()
         if waited >= seen.start_deadline_seconds:
             return JobStep(suspend=job)
         return JobStep(wait_seconds=seen.start_deadline_seconds - waited)

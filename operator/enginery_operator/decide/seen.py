@@ -44,6 +44,8 @@ class JobSeen:
     attempt: int
     state: Literal["Waiting", "Running", "Succeeded", "Failed", "Suspended"]
     created_at: datetime
+    pod_created_at: datetime | None = None
+    """When the pod that waits was made: a Job's second pod may come long after the Job."""
     finished_at: datetime | None = None
     """When it succeeded, failed or, for a Job of ours that could not start, was suspended."""
     trouble: Trouble | None = None

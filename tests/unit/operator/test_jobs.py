@@ -45,6 +45,8 @@ STEPS: dict[str, tuple[JobSeen | None, JobStep]] = {
     "after the recheck the next attempt": (job := failed(600, trouble=FINAL), again(job)),
     "an image that cannot be pulled has its start deadline": (waiting(590), JobStep(wait_seconds=10)),
     "after the start deadline the place is given back": (job := waiting(600), JobStep(suspend=job)),
+    "a later pod of an old Job has a start deadline of its own": (
+        a_job("Waiting", created_at=ago(5000), pod_created_at=ago(590), trouble=PULLING), JobStep(wait_seconds=10)),
     "a wrong configuration likewise": (
         job := waiting(600, Trouble(Reason.CONFIG_ERROR, "no key", passing=True)), JobStep(suspend=job)),
     "no room is waited for, for ever": (

@@ -152,6 +152,11 @@ def test_an_attempt_that_nobody_of_ours_wrote_is_the_first(text: str) -> None:
     assert job_seen(job, [], stage_failure=Reason.BUILD_FAILED).attempt == 1
 
 
+def test_a_waiting_job_tells_since_when_its_latest_pod_waits() -> None:
+    found = job_seen(a_job(), [a_pod("Failed"), a_pod(created=LATER)], stage_failure=Reason.BUILD_FAILED)
+    assert (found.state, found.pod_created_at) == ("Waiting", datetime(2026, 3, 1, 12, 5, tzinfo=UTC))
+
+
 def test_no_foreign_text_reaches_the_tenant() -> None:
     job, pods, *_ = JOBS["somebody else's words"]
     found = job_seen(job, pods, stage_failure=Reason.BUILD_FAILED)
