@@ -56,7 +56,9 @@ class Cache:
 
     def model(self, namespace: str, name: str) -> Object | None:
         """An InferenceModel, with our own last status write when the watch has not delivered it yet."""
-        seen = self._first("models", (namespace, name))
+        return self._with_own_word(self._first("models", (namespace, name)))
+
+    def _with_own_word(self, seen: Object | None) -> Object | None:
         if seen is None:
             return None
         uid = seen["metadata"]["uid"]
@@ -80,8 +82,8 @@ class Cache:
         return (item for key in self._indices["models"] for item in self._indices["models"][key])
 
     def tenant_body(self, name: str) -> Object | None:
-        """A Tenant by name, as watched."""
-        return self._first("tenants", name)
+        """A Tenant by name, with our own last status write when the watch has not delivered it yet."""
+        return self._with_own_word(self._first("tenants", name))
 
     def tenants(self) -> list[Tenant]:
         """Every Tenant, oldest first: the first to name a namespace has it. Parsed once per version.

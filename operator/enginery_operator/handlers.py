@@ -15,6 +15,7 @@ from enginery_operator.api.v1alpha1 import GROUP, VERSION, InferenceModel, Tenan
 from enginery_operator.cache import slim
 from enginery_operator.reconcile import Context
 from enginery_operator.render import labels
+from enginery_operator.tenancy import tenant_of
 from enginery_operator.workqueue import Key, WorkQueue
 
 Body = Mapping[str, Any]
@@ -131,9 +132,9 @@ def _register_events(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQ
         ctx.cache.bind({name: indices[name] for name in WATCHED})
         metrics.LAST_EVENT.set(time.time())
 
-    def wake_tenants(delay: float = 0.0) -> None:
+    def wake_tenants() -> None:
         for tenant in ctx.cache.tenants():
-            queue.add(Key(Tenant.KIND, "", tenant.name), delay)
+            queue.add(Key(Tenant.KIND, "", tenant.name))
 
     def wake_models(namespace: str | None = None) -> None:
         for item in ctx.cache.models():
@@ -146,7 +147,8 @@ def _register_events(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQ
         if type == "DELETED":
             ctx.cache.forget(body["metadata"]["uid"])
         queue.add(Key(InferenceModel.KIND, namespace, name))
-        wake_tenants(TENANT_COUNT_DELAY_SECONDS)
+        if (owner := tenant_of(namespace, ctx.cache, ctx.settings)) is not None:
+            queue.add(Key(Tenant.KIND, "", owner.name), TENANT_COUNT_DELAY_SECONDS)
 
     generations: dict[str, int] = {}
 
@@ -155,6 +157,8 @@ def _register_events(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQ
         noticed(indices)
         queue.add(Key(Tenant.KIND, "", name))
         generation = None if type == "DELETED" else int(body["metadata"]["generation"])
+        if generation is None:
+            ctx.cache.forget(body["metadata"]["uid"])
         if generations.pop(name, None) != generation:
             # What one Tenant claims decides what others have, and what every model may do.
             wake_tenants()

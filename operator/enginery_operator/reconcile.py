@@ -14,7 +14,7 @@ from enginery_store.reasons import Reason
 from pydantic import ValidationError
 
 from enginery_operator import keys, tenancy
-from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.api.v1alpha1 import API_VERSION, InferenceModel, Tenant
 from enginery_operator.cache import Cache
 from enginery_operator.cluster import Cluster
 from enginery_operator.conditions import Transition, timestamp, transitions
@@ -89,14 +89,25 @@ async def reconcile_model(key: Key, ctx: Context) -> float | None:
 
 
 async def _act(seen: Observed, decision: Decision, ctx: Context) -> Trouble | None:
-    """Carry out a decision. A refusal by admission or quota is returned; it ends the pass's writes and is shown."""
-    try:
-        await _work_on_jobs(seen, decision, ctx)
-        await _roll_out(seen, decision, ctx)
-    except RefusedError as error:
-        reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in error.message else Reason.CONFIG_ERROR
-        return Trouble(reason, error.message, passing=True)
-    return None
+    """Carry out a decision. The first refusal by admission or quota is returned and shown.
+
+    What goes makes room, and so goes first; a refused Job holds up no rollout, as a Stopped model may need a Job.
+    """
+    refused: RefusedError | None = None
+    for act in (_let_go, _work_on_jobs, _roll_out):
+        try:
+            await act(seen, decision, ctx)
+        except RefusedError as error:
+            refused = refused or error
+    if refused is None:
+        return None
+    reason = Reason.QUOTA_EXCEEDED if "exceeded quota" in refused.message else Reason.CONFIG_ERROR
+    return Trouble(reason, refused.message, passing=True)
+
+
+async def _let_go(seen: Observed, decision: Decision, ctx: Context) -> None:
+    for revision in decision.rollout.remove:
+        await ctx.cluster.delete("Deployment", seen.model.namespace, revision)
 
 
 async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> None:
@@ -169,8 +180,6 @@ async def _roll_out(seen: Observed, decision: Decision, ctx: Context) -> None:
         await _apply(wanted, there.get(seen.revision), model, ctx)
     if plan.select is not None:
         await _apply(service(model, tenant, plan.select), ctx.cache.service(model.namespace, model.name), model, ctx)
-    for revision in plan.remove:
-        await ctx.cluster.delete("Deployment", model.namespace, revision)
 
 
 async def _apply(wanted: dict[str, Any], there: dict[str, Any] | None, model: InferenceModel, ctx: Context) -> None:
@@ -215,7 +224,7 @@ async def _post_event(body: dict[str, Any], kind: str, change: Transition, ctx: 
         "note": f"{change.type}={verdict.status}: {verdict.message}"[:1000],
         "type": "Warning" if verdict.failed and verdict.reason not in _CALM else "Normal",
         "regarding": {
-            "apiVersion": "enginery.io/v1alpha1",
+            "apiVersion": API_VERSION,
             "kind": kind,
             "name": metadata["name"],
             "namespace": metadata.get("namespace", ""),

@@ -77,10 +77,11 @@ class Claims:
 
     def take(self, work: Hashable, key: Key) -> bool:
         """Whether `key` may begin: nobody else has, or what another began was not seen for CLAIM_SECONDS."""
-        holder, since = self._begun.get(work, (key, self.clock()))
-        if holder != key and self.clock() - since < CLAIM_SECONDS:
+        now = self.clock()
+        self._begun = {one: claim for one, claim in self._begun.items() if now - claim[1] < CLAIM_SECONDS}
+        if self._begun.get(work, (key, now))[0] != key:
             return False
-        self._begun[work] = (key, self.clock())
+        self._begun[work] = (key, now)
         return True
 
     def drop(self, work: Hashable) -> None:

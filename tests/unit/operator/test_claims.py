@@ -29,6 +29,15 @@ def test_a_claim_ends_when_the_work_is_seen_and_leaves_nothing() -> None:
     assert claims.take(WORK, TWO)
 
 
+def test_claims_of_work_that_was_never_seen_do_not_pile_up() -> None:
+    now = [0.0]
+    claims = Claims(clock=lambda: now[0])
+    for number in range(1000):
+        now[0] += 1
+        claims.take(("team", str(number), "1"), ONE)
+    assert len(claims) <= CLAIM_SECONDS
+
+
 def test_a_claim_whose_work_is_never_seen_passes_to_the_next() -> None:
     now = [0.0]
     claims = Claims(clock=lambda: now[0])

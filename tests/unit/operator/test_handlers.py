@@ -6,8 +6,10 @@ import kopf
 import pytest
 from enginery_operator import handlers
 from enginery_operator.cache import Cache, slim
+from enginery_operator.reconcile import Context
 from enginery_operator.render import labels
-from support.builders import a_cache, a_model
+from enginery_operator.workqueue import Key, WorkQueue
+from support.builders import a_cache, a_model, a_tenant, some_settings
 
 
 def test_no_watch_can_be_silent_for_ever() -> None:
@@ -50,6 +52,41 @@ def test_children_are_watched_by_our_label_only() -> None:
     by_name = {str(handler.id): handler for handler in registry._indexing._handlers}
     for name in ("jobs", "pods", "deployments", "services"):
         assert dict(by_name[name].labels or {}) == {labels.MODEL: kopf.PRESENT}
+
+
+class Woken(WorkQueue):
+    """Notes who is woken."""
+
+    def __init__(self) -> None:
+        self.keys: list[tuple[str, str]] = []
+
+    def add(self, key: Key, delay: float = 0.0) -> None:  # noqa: ARG002 - as the real one has it
+        self.keys.append((key.kind, key.name))
+
+
+async def event(kind: str, cache: Cache, **said: Any) -> list[tuple[str, str]]:
+    """Whom an event wakes."""
+    registry, woken = kopf.OperatorRegistry(), Woken()
+    ctx = Context(some_settings(), None, None, cache)  # type: ignore[arg-type] - no pass is made
+    handlers.register(registry, ctx, woken)
+    (handler,) = (found for found in registry._watching._handlers if found.id == f"on-{kind}")
+    await handler.fn(**said, **dict.fromkeys(handlers.WATCHED))
+    return woken.keys
+
+
+async def test_a_model_wakes_itself_and_the_tenant_that_counts_it() -> None:
+    tenants = tuple(a_tenant(name) for name in ("team-a", "team-b", "team-c"))
+    cache = a_cache(tenants=tenants, namespaces={"team-a": {}, "team-b": {}})
+    body = a_model().body()
+    found = await event("model", cache, namespace="team-b", name="bert", type="MODIFIED", body=body)
+    assert found == [("InferenceModel", "bert"), ("Tenant", "team-b")]
+
+
+async def test_nothing_is_kept_of_a_tenant_that_is_gone() -> None:
+    cache, body = a_cache(tenants=(a_tenant(),)), a_tenant().body()
+    cache.wrote(body | {"status": {}})
+    await event("tenant", cache, name="team-a", type="DELETED", body=body)
+    assert cache._written == {}
 
 
 def test_slim_objects_keep_what_is_read_and_drop_what_is_heavy() -> None:

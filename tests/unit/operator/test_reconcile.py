@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 from enginery_operator.cluster import Cluster
+from enginery_operator.decide.seen import Trouble
 from enginery_operator.errors import ClusterUnavailableError, GoneError
 from enginery_operator.reconcile import Context, reconcile
 from enginery_operator.stored import ModelStore
 from enginery_operator.workqueue import Key
-from enginery_store.requests import StoreAccess
+from enginery_store.requests import Outcome, StoreAccess
 from kubernetes.aio import client
 from support.builders import NOW, ATenant, a_cache, a_model, a_node, a_tenant, some_settings
 
@@ -42,7 +43,8 @@ class Api:
                 return web.json_response(message, status=code)
         self.writes.append((request.method, request.path, body))
         self.version += 1
-        metadata = (body or {}).get("metadata", {}) | {"uid": "model-uid", "resourceVersion": str(self.version)}
+        uid = "team-a-uid" if "/tenants/" in request.path else "model-uid"
+        metadata = (body or {}).get("metadata", {}) | {"uid": uid, "resourceVersion": str(self.version)}
         return web.json_response((body or {}) | {"metadata": metadata})
 
     def of(self, part: str) -> list[Any]:
@@ -178,6 +180,34 @@ async def test_a_tenants_pass_tells_once(api: tuple[Api, Cluster]) -> None:
     assert len(found) == 1
     assert found[0]["status"]["namespaces"] == ["team-a"]
     assert all(path.startswith("/apis/events.k8s.io/v1/namespaces/default/") for _, path, _ in server.writes[1:])
+
+
+async def test_a_tenants_pass_sees_its_own_word_before_the_watch_delivers_it(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster, tenants=(a_tenant(),))
+    await reconcile(Key("Tenant", "", "team-a"), ctx)
+    before = len(server.writes)
+    await reconcile(Key("Tenant", "", "team-a"), ctx)
+    assert len(server.writes) == before
+
+
+class Empty(ModelStore):
+    """A store that answers and holds nothing."""
+
+    async def outcome(self, *_: Any) -> tuple[Outcome | None, Trouble | None]:
+        return None, None
+
+
+async def test_a_refused_job_does_not_keep_a_stopped_model_from_stopping(api: tuple[Api, Cluster]) -> None:
+    """The quota that refuses it may be full of the pods that should go."""
+    server, cluster = api
+    ctx = a_context(cluster, tenants=(a_tenant(),), model=UNLISTED.stopped(), store=Empty(Path("/nowhere")))
+    owner = {"uid": "model-uid", "controller": True}
+    old = {"name": "resnet50-01d01d01", "namespace": "team-a", "ownerReferences": [owner]}
+    ctx.cache._indices["deployments"] = {("team-a", "resnet50"): [{"metadata": old, "spec": {"replicas": 1}}]}
+    server.fails["/jobs"] = 403
+    await reconcile(MODEL, ctx)
+    assert ("DELETE", "resnet50-01d01d01") in {(verb, path.rsplit("/", 1)[-1]) for verb, path, _ in server.writes}
 
 
 async def test_passes_over_one_model_do_not_pile_up_interest(api: tuple[Api, Cluster]) -> None:
