@@ -68,8 +68,9 @@ class Tenancy(_Section):
 class Jobs(_Section):
     """How builder Jobs run."""
 
-    ttl_seconds: int = 3600
-    """A finished Job is removed after this time; what it led to is in the store."""
+    ttl_seconds: Annotated[int, Field(ge=60)] = 7200
+    """A finished Job is removed after this time; what it led to is in the store. Until then a failed one is what pauses
+    between attempts are counted from, so it stays longer than the longest of them, an hour."""
     start_deadline_seconds: int = 600
     """A pod that cannot start (image, configuration) for this long gives its place back."""
     retry_base_seconds: int = 20

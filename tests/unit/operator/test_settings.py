@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from enginery_operator import settings
+from enginery_operator.decide.jobs import BACKOFF_LIMIT_SECONDS
 from enginery_operator.settings import Settings
 from pydantic import ValidationError
 
@@ -34,6 +35,7 @@ TYPOS: dict[str, tuple[dict[str, Any], str]] = {
     "a key of another kind": ({"workers": "many"}, "workers"),
     "too many workers": ({"workers": 65}, "workers"),
     "a resync that would be a storm": ({"resyncSeconds": 1}, "resyncSeconds"),
+    "Jobs that go before their pause is over: a storm": ({"jobs": {"ttlSeconds": 0}}, "jobs.ttlSeconds"),
     "a level nobody has": ({"logLevel": "LOUD"}, "logLevel"),
     "an image too few": ({"images": {"builder": "b:1"}}, "images.runtime"),
 }
@@ -87,6 +89,12 @@ def test_serving_namespaces_without_a_tenant_needs_a_place_for_their_engines() -
     with pytest.raises(ValidationError, match="defaultPrefix"):
         Settings.model_validate(SMALL | {"tenancy": {"required": False}})
     Settings.model_validate(SMALL | {"tenancy": {"required": False, "defaultPrefix": "s3://enginery/untenanted/"}})
+
+
+def test_a_failed_job_outlives_every_pause() -> None:
+    """Its removal would begin the count of attempts anew."""
+    jobs = Settings.model_validate(SMALL).jobs
+    assert jobs.ttl_seconds > max(BACKOFF_LIMIT_SECONDS, jobs.recheck_seconds, jobs.start_deadline_seconds)
 
 
 def test_a_lease_is_renewed_well_before_it_expires() -> None:
