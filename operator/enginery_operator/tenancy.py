@@ -115,7 +115,7 @@ def judge(
         ),
         "Active": _active(tenant),
     }
-    verdicts["Ready"] = _ready(verdicts)
+    verdicts["Ready"] = _ready(verdicts, _not_done(tenant))
     return verdicts, bound
 
 
@@ -174,14 +174,27 @@ def _active(tenant: Tenant) -> Verdict:
             return Verdict("True", Reason.ACTIVE, "the tenant may work")
 
 
-def _ready(verdicts: Mapping[str, Verdict]) -> Verdict:
+def _not_done(tenant: Tenant) -> str:
+    """What is asked for and no other condition owns up to: silence would read as done."""
+    spec = tenant.spec
+    asked = {
+        "spec.admins": spec.admins,
+        "spec.scheduling.queueName": spec.scheduling.queue_name,
+        "spec.store.serviceAccountAnnotations": spec.store.service_account_annotations,
+        "spec.policy.signatures Warn": spec.policy.signatures == "Warn",
+    }
+    names = ", ".join(name for name, value in asked.items() if value)
+    return f"; this version does nothing yet about {names}" if names else ""
+
+
+def _ready(verdicts: Mapping[str, Verdict], not_done: str) -> Verdict:
     """What this version decides: namespaces, store and activity."""
     decided = [verdicts[name] for name in ("NamespacesReady", "StoreReady", "Active")]
     failed = next((verdict for verdict in decided if verdict.failed), None)
     undecided = next((verdict for verdict in decided if not verdict.holds), None)
     if failed is None and undecided is not None:
         return Verdict("Unknown", Reason.PENDING, undecided.message)
-    return failed or Verdict("True", Reason.ACTIVE, "models of this tenant are served")
+    return failed or Verdict("True", Reason.ACTIVE, f"models of this tenant are served{not_done}")
 
 
 def tenant_models(bound: list[str], cache: Cache) -> tuple[int, int]:

@@ -160,6 +160,27 @@ def test_tenant_conditions_say_what_is_true(sentence: str) -> None:
     assert (found[name], found["Ready"]) == (want, ready)
 
 
+NOT_DONE: dict[str, tuple[ATenant, str]] = {
+    "nothing": (a_tenant(), ""),
+    "empty values": (a_tenant().having("spec.admins", []).having("spec.scheduling", {"queueName": ""}), ""),
+    "admins and a queue": (
+        a_tenant().having("spec.admins", [{"kind": "Group", "name": "x"}]).having("spec.scheduling.queueName", "q"),
+        "spec.admins, spec.scheduling.queueName"),
+    "workload identity": (
+        a_tenant().having("spec.store.serviceAccountAnnotations", {"a": "b"}), "spec.store.serviceAccountAnnotations"),
+    "signatures that are only warned of": (
+        a_tenant().having("spec.policy.signatures", "Warn"), "spec.policy.signatures Warn"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", NOT_DONE)
+def test_what_this_version_ignores_is_said(sentence: str) -> None:
+    tenant, want = NOT_DONE[sentence]
+    verdicts, _ = tenancy.judge(tenant.build(), a_cache(tenants=(tenant,), namespaces=NAMESPACES), SETTINGS, None)
+    after = f"; this version does nothing yet about {want}" if want else ""
+    assert verdicts["Ready"].message == f"models of this tenant are served{after}"
+
+
 def test_models_are_counted_in_bound_namespaces_only() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True", "reason": "Serving"}]}
     models = (
