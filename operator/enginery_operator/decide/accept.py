@@ -92,6 +92,10 @@ def this_version_serves_it(seen: Observed) -> Verdict | None:
             spec.serving.cuda_graphs.batch_sizes is not None,
             "CUDA graphs of chosen sizes; remove it",
         ),
+        "spec.serving.batching.priorityLevels": (
+            spec.serving.batching is not None and spec.serving.batching.priority_levels > 1,
+            "priorities of requests; write 1",
+        ),
         "spec.rollout.surge": (spec.rollout.surge == "Never", "Never; write Auto, or strategy: Recreate"),
         "spec.route": (spec.route is not None, "a route; remove it and use status.url"),
     }

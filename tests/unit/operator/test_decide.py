@@ -333,6 +333,7 @@ UNDONE: dict[str, tuple[str, object, str]] = {
     "spec.accelerator.profile": ("spec.accelerator", {"mode": "MIG", "profile": "Auto"}, "1g.10gb"),
     "spec.build.retention": ("spec.build.retention", "Delete", "write Retain"),
     "spec.serving.cudaGraphs.batchSizes": ("spec.serving.cudaGraphs.batchSizes", [1, 8], "remove it"),
+    "spec.serving.batching.priorityLevels": ("spec.serving.batching.priorityLevels", 2, "write 1"),
     "spec.rollout.surge": ("spec.rollout.surge", "Never", "Recreate"),
     "spec.route": ("spec.route", {"gateway": {"name": "g", "namespace": "n"}, "hostname": "h"}, "use status.url"),
 }
