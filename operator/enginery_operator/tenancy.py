@@ -24,7 +24,12 @@ SYSTEM_NAMESPACES = frozenset({"enginery-system"})
 
 
 def tenant_of(namespace: str, cache: Cache, settings: Settings) -> Tenant | None:
-    """The Tenant of a namespace; a stand-in where tenancy is not required; else None."""
+    """The Tenant of a namespace; a stand-in where tenancy is not required; else None.
+
+    Our own namespace, whatever it is called, is nobody's: a model there could name the operator's own store Secret.
+    """
+    if namespace == settings.namespace:
+        return None
     labels = _labels(cache, namespace)
     for tenant in cache.tenants():
         if claims(tenant.spec.namespaces, namespace, labels):
@@ -98,7 +103,7 @@ def judge(
     tenant: Tenant, cache: Cache, settings: Settings, reach: Trouble | None
 ) -> tuple[dict[str, Verdict], list[str]]:
     """Every condition of a Tenant, and the namespaces bound to it; `reach` is what listing its prefix led to."""
-    claimed = namespaces_of(tenant, cache)
+    claimed = [name for name in namespaces_of(tenant, cache) if name != settings.namespace]
     bound = [name for name in claimed if (owner := tenant_of(name, cache, settings)) and owner.name == tenant.name]
     verdicts = {
         "NamespacesReady": _namespaces(tenant, claimed, bound, cache, settings),
@@ -120,6 +125,10 @@ def judge(
 
 
 def _namespaces(tenant: Tenant, claimed: list[str], bound: list[str], cache: Cache, settings: Settings) -> Verdict:
+    if settings.namespace in (tenant.spec.namespaces.names or []):
+        return Verdict(
+            "False", Reason.SYSTEM_NAMESPACE, f"namespace {settings.namespace} is Enginery's own; name another"
+        )
     absent = sorted(set(tenant.spec.namespaces.names or []) - set(claimed))
     if absent:
         return Verdict(

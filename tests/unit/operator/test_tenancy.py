@@ -73,6 +73,20 @@ def test_without_required_tenancy_a_stand_in_has_a_folder_of_its_own() -> None:
     assert found.spec.store.builder_secret_name == "enginery-builder"
 
 
+@pytest.mark.parametrize("required", [True, False])
+def test_our_own_namespace_is_nobodys_whatever_it_is_called(required: bool) -> None:
+    own = some_settings().model_copy(
+        update={"namespace": "other", "tenancy": Tenancy(required=required, default_prefix="s3://enginery/x/")}
+    )
+    named, selected = a_tenant("team-a", "team-a", "other"), by_selector("all")
+    for tenant, want in ((named, Reason.SYSTEM_NAMESPACE), (selected, Reason.NAMESPACES_BOUND)):
+        cache = a_cache(tenants=(tenant,), namespaces=NAMESPACES)
+        assert tenancy.tenant_of("other", cache, own) is None
+        verdicts, bound = tenancy.judge(tenant.build(), cache, own, None)
+        assert verdicts["NamespacesReady"].reason is want
+        assert "other" not in bound
+
+
 def with_jobs(cache: Cache, tenant: str, *namespaces: str) -> Cache:
     """Jobs for one key, each labelled as of this tenant."""
     made = [{"metadata": {"name": "m-build-1", "namespace": namespace}} for namespace in namespaces]
