@@ -37,6 +37,7 @@ class Cache:
     _written: dict[str, Object] = field(default_factory=dict)
     _tenants: dict[tuple[str, str], Tenant | None] = field(default_factory=dict)
     _offers: dict[NodeSelector, tuple[Offer, ...]] = field(default_factory=dict)
+    _given: dict[str, tuple[NodeSelector, tuple[Offer, ...]] | None] = field(default_factory=dict)
 
     def bind(self, indices: Mapping[str, Index]) -> None:
         """Take the live indices; they stay the same objects for the process's life."""
@@ -116,6 +117,20 @@ class Cache:
         if wanted not in self._offers:
             self._offers[wanted] = offers(node for node in self.nodes() if wanted <= _labels(node))
         return self._offers[wanted]
+
+    def gives_otherwise(self, name: str) -> bool:
+        """Whether a node gives something else, or to others, than when it was last asked.
+
+        Most of what is heard of nodes is heartbeats; a look at all nodes for every selector at each would fill the day.
+        """
+        node = self._first("nodes", name)
+        given = None if node is None else (_labels(node), offers([node]))
+        if given == self._given.get(name):
+            return False
+        self._given[name] = given
+        if given is None:
+            del self._given[name]
+        return True
 
     def refresh_offers(self) -> bool:
         """Look at the nodes again; whether what they give to anybody has changed (a heartbeat has not)."""

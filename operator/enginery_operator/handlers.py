@@ -173,9 +173,9 @@ def _register_events(registry: kopf.OperatorRegistry, ctx: Context, queue: WorkQ
         wake_models(name)
 
     @on("", "v1", "nodes", name="node")
-    async def on_node(**indices: Any) -> None:
+    async def on_node(name: str, **indices: Any) -> None:
         noticed(indices)
-        if ctx.cache.refresh_offers():
+        if ctx.cache.gives_otherwise(name) and ctx.cache.refresh_offers():
             wake_models()
 
     @on("batch", "v1", "jobs", name="job", labels=_OURS)

@@ -9,7 +9,7 @@ from enginery_operator.cache import Cache, slim
 from enginery_operator.reconcile import Context
 from enginery_operator.render import labels
 from enginery_operator.workqueue import Key, WorkQueue
-from support.builders import a_cache, a_model, a_tenant, some_settings
+from support.builders import H100, a_cache, a_model, a_tenant, some_settings
 
 
 def test_no_watch_can_be_silent_for_ever() -> None:
@@ -80,6 +80,25 @@ async def test_a_model_wakes_itself_and_the_tenant_that_counts_it() -> None:
     body = a_model().body()
     found = await event("model", cache, namespace="team-b", name="bert", type="MODIFIED", body=body)
     assert found == [("InferenceModel", "bert"), ("Tenant", "team-b")]
+
+
+async def test_a_heartbeat_of_a_node_looks_at_no_other_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = a_cache(nodes=(H100,), models=(a_model(),))
+    before, looks = cache.offers(), []
+    look = cache.refresh_offers
+    monkeypatch.setattr(cache, "refresh_offers", lambda: looks.append(1) or look())
+    assert await event("node", cache, name="node-1") == []
+    body = next(iter(cache.nodes()))
+    body["status"]["conditions"].append({"type": "MemoryPressure", "status": "False"})
+    assert await event("node", cache, name="node-1") == []
+    assert len(looks) == 1
+    body["status"]["allocatable"]["nvidia.com/mig-1g.10gb"] = "0"
+    assert await event("node", cache, name="node-1") == [("InferenceModel", "resnet50")]
+    assert cache.offers() != before
+    cache._indices["nodes"].clear()  # type: ignore[attr-defined]
+    assert await event("node", cache, name="node-1") == [("InferenceModel", "resnet50")]
+    assert await event("node", cache, name="node-1") == []
+    assert cache._given == {}
 
 
 async def test_nothing_is_kept_of_a_tenant_that_is_gone() -> None:
