@@ -106,6 +106,13 @@ class Cluster:
         except GoneError:
             return None
 
+    async def why_no_pod(self, namespace: str, job: str) -> str | None:
+        """What the Job controller last said of a pod that was refused it: it says so in Events and nowhere else."""
+        chosen = f"reason=FailedCreate,regarding.kind=Job,regarding.name={job}"
+        found = await self._call("GET", _PATHS["Event"].format(namespace=namespace), query=[("fieldSelector", chosen)])
+        latest = max(found.get("items", []), key=_last_seen, default=None)
+        return None if latest is None else str(latest.get("note", ""))
+
     async def replace(self, wanted: Object) -> Object:
         """Write an object whole, if it is still of the version it carries; raises ConflictError otherwise."""
         return await self._call("PUT", f"{_collection(wanted)}/{wanted['metadata']['name']}", body=wanted)
@@ -165,6 +172,11 @@ def _yaml(obj: Object) -> bytes:
 
 def _collection(obj: Object) -> str:
     return _PATHS[obj["kind"]].format(namespace=obj["metadata"].get("namespace", ""))
+
+
+def _last_seen(event: Object) -> str:
+    series = event.get("series") or {}
+    return str(series.get("lastObservedTime") or event.get("deprecatedLastTimestamp") or event.get("eventTime") or "")
 
 
 def _count(verb: str, obj: Object) -> None:

@@ -4,6 +4,7 @@ Called by `reconcile` only. A store outage is an observation (Trouble), never an
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,7 +21,13 @@ from enginery_operator.settings import Settings
 from enginery_operator.stored import ModelStore
 from enginery_operator.targets import Offer, matching
 from enginery_operator.tenancy import jobs_of, tenant_of
-from enginery_operator.workloads import job_seen, parse_time, revision_seen
+from enginery_operator.workloads import job_seen, parse_time, pod_refused, revision_seen
+
+WhyNoPod = Callable[[str, str], Awaitable[str | None]]
+"""Says of a Job (namespace, name) that has no pod why it got none."""
+
+POD_SECONDS = 5
+"""A Job has its first pod within this time, unless something refuses it."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,10 @@ class _Asked:
         return self.job is not None and self.job.state == "Failed"
 
 
+async def _unknown(namespace: str, job: str) -> str | None:  # noqa: ARG001 - a WhyNoPod
+    return None
+
+
 async def observe(
     model: InferenceModel,
     *,
@@ -50,6 +61,7 @@ async def observe(
     store: ModelStore,
     settings: Settings,
     now: datetime,
+    why_no_pod: WhyNoPod = _unknown,
 ) -> Observed:
     """One model as it stands now."""
     tenant = tenant_of(model.namespace, cache, settings)
@@ -58,7 +70,7 @@ async def observe(
     asked = _Asked(SourceSeen(None))
     engines: tuple[EngineSeen, ...] = ()
     if tenant is not None:
-        look = _Look(model, tenant, keys.store_access(tenant, settings), cache, store, settings, now)
+        look = _Look(model, tenant, keys.store_access(tenant, settings), cache, store, settings, now, why_no_pod)
         asked = await look.ask()
         engines = await look.engines(asked.outcome, wanted)
         if asked.outcome is not None and await look.prepared_is_gone(asked.outcome, engines):
@@ -97,6 +109,7 @@ class _Look:
     store: ModelStore
     settings: Settings
     now: datetime
+    why_no_pod: WhyNoPod
 
     async def ask(self) -> _Asked:
         """The request under the pinned listing; one that failed is asked anew once the listing differs."""
@@ -128,7 +141,7 @@ class _Look:
         prefix = self.tenant.spec.store.prefix
         key = keys.request_key(self.model, source.fingerprint, prefix)
         outcome, trouble = await self.store.outcome(self.access, prefix, key)
-        return _Asked(source, key, outcome, trouble, self._job(key, Reason.CONVERSION_FAILED))
+        return _Asked(source, key, outcome, trouble, await self._job(key, Reason.CONVERSION_FAILED))
 
     async def engines(self, outcome: Outcome | None, wanted: tuple[Offer, ...]) -> tuple[EngineSeen, ...]:
         """What is stored and who works, for every target; nothing before the model is prepared."""
@@ -145,14 +158,14 @@ class _Look:
     async def _engine(self, offer: Offer, prepared: str) -> EngineSeen:
         key = keys.engine_key(self.model, prepared, offer, self.settings)
         prefix, public_keys = self.tenant.spec.store.prefix, tuple(self.tenant.spec.store.public_keys or ())
-        job = self._job(key, Reason.BUILD_FAILED)
+        job = await self._job(key, Reason.BUILD_FAILED)
         stored = await self.store.engine(self.access, prefix, key, public_keys)
         if stored is not None:
             return EngineSeen(offer, key, stored.manifest, signed=stored.signed, job=job, trouble=stored.trouble)
         failure, trouble = await self.store.outcome(self.access, prefix, key)
         return EngineSeen(offer, key, failure=failure, job=job, trouble=trouble)
 
-    def _job(self, key: str, stage_failure: Reason) -> JobSeen | None:
+    async def _job(self, key: str, stage_failure: Reason) -> JobSeen | None:
         """The Job that speaks for a key: one at work before any other, then the latest attempt."""
         seen = [
             job_seen(
@@ -163,7 +176,13 @@ class _Look:
             for job in jobs_of(self.tenant, key[: labels.KEY_LENGTH], self.cache, self.settings)
             if not job["metadata"].get("deletionTimestamp")
         ]
-        return max(seen, key=lambda job: (job.active, job.attempt, job.created_at), default=None)
+        job = max(seen, key=lambda job: (job.active, job.attempt, job.created_at), default=None)
+        if job is None or job.state != "Waiting" or job.pod_created_at is not None or job.trouble is not None:
+            return job
+        if (self.now - job.created_at).total_seconds() < POD_SECONDS:
+            return job
+        note = await self.why_no_pod(job.namespace, job.name)
+        return replace(job, podless=True, trouble=None if note is None else pod_refused(note))
 
 
 def _pinned(model: InferenceModel) -> SourceSeen | None:

@@ -76,7 +76,14 @@ async def reconcile_model(key: Key, ctx: Context) -> float | None:
     except ValidationError:
         _log.exception(UNFIT, extra={"key": key.__dict__})
         return float(ctx.settings.resync_seconds)
-    seen = await observe(model, cache=ctx.cache, store=ctx.store, settings=ctx.settings, now=ctx.clock())
+    seen = await observe(
+        model,
+        cache=ctx.cache,
+        store=ctx.store,
+        settings=ctx.settings,
+        now=ctx.clock(),
+        why_no_pod=ctx.cluster.why_no_pod,
+    )
     _remember_interest(key, seen, ctx)
     decision = decide(seen)
     refusal = await _act(seen, decision, ctx)

@@ -53,6 +53,13 @@ def job_seen(job: Object, pods: Iterable[Object], *, stage_failure: Reason) -> J
     return JobSeen(**base, state="Waiting", pod_created_at=made, trouble=start_trouble(latest))
 
 
+def pod_refused(note: str) -> Trouble:
+    """What the API server told the Job controller when it wanted a pod; it tries on by itself."""
+    said = note.removeprefix("Error creating: ")
+    reason = Reason.WAITING_FOR_QUOTA if "exceeded quota" in said else Reason.CONFIG_ERROR
+    return Trouble(reason, f"no pod is allowed: {said}", passing=True)
+
+
 def _attempt(metadata: Object) -> int:
     """The number of a Job; a label that holds none we would write, as anybody can, is the first's: pauses and names
     grow with it.

@@ -42,7 +42,7 @@ USES: dict[tuple[str, str], dict[str, str]] = {
         "patch": "reconcile._apply",
     },
     ("", "pods"): {"list": "kopf's index", "watch": "kopf's index"},
-    ("events.k8s.io", "events"): {"create": "reconcile._post_event"},
+    ("events.k8s.io", "events"): {"create": "reconcile._post_event", "list": "cluster.why_no_pod"},
     ("", "namespaces"): {"list": "kopf's index", "watch": "kopf's index"},
     ("", "nodes"): {"list": "kopf's index", "watch": "kopf's index"},
     ("apiextensions.k8s.io", "customresourcedefinitions"): {

@@ -24,10 +24,14 @@ def decide(seen: Observed) -> Decision:
     steps: tuple[tuple[EngineSeen, JobStep], ...] = builds
     if verdicts["Accepted"].holds:
         verdicts["SourceVerified"], prepare = source.verified(seen)
+    if (waits := _waits_for_quota(seen)) is not None:
+        verdicts["QuotaReserved"] = waits
     if verdicts.get("SourceVerified", PENDING).holds:
-        verdicts["QuotaReserved"] = _quota(seen)
+        verdicts.setdefault("QuotaReserved", _quota(seen))
         verdicts["Calibrated"] = Verdict("True", Reason.NOT_REQUIRED, f"precision {seen.model.spec.precision.type}")
         verdicts["EnginesReady"], steps = engines.built(seen)
+        if waits is not None:
+            verdicts["EnginesReady"] = PENDING
         verdicts["AccuracyVerified"] = engines.exact(seen)
     verdicts = {name: verdicts.get(name, PENDING) for name in GATES}
     blocked = _first(verdicts, next((verdict for verdict in verdicts.values() if not verdict.holds), None))
@@ -47,6 +51,15 @@ def decide(seen: Observed) -> Decision:
 def _first(verdicts: dict[str, Verdict], blocked: Verdict | None) -> Verdict | None:
     """A False condition tells more than an Unknown one before it."""
     return next((verdict for verdict in verdicts.values() if verdict.failed), blocked)
+
+
+def _waits_for_quota(seen: Observed) -> Verdict | None:
+    """A namespace's ResourceQuota keeps a Job from its pod; the Job controller tries on by itself."""
+    for job in (seen.prepare_job, *(engine.job for engine in seen.engines)):
+        if job is not None and job.active and job.trouble and job.trouble.reason is Reason.WAITING_FOR_QUOTA:
+            message = f"Job {job.name}: {job.trouble.message}; continues by itself when the quota has room"
+            return Verdict("False", Reason.WAITING_FOR_QUOTA, message)
+    return None
 
 
 def _quota(seen: Observed) -> Verdict:

@@ -16,6 +16,9 @@ RESULT_GRACE_SECONDS = 15
 BACKOFF_LIMIT_SECONDS = 3600
 """Longest pause between attempts."""
 
+PODLESS_SECONDS = 10
+"""A Job without a pod is looked at again so often: nothing that is watched changes when its pod is refused."""
+
 START_TROUBLE = frozenset({Reason.IMAGE_PULL_FAILED, Reason.CONFIG_ERROR})
 """What a waiting pod does not recover from by waiting for room."""
 
@@ -28,6 +31,8 @@ def first_or_wait(job: JobSeen | None, seen: Observed) -> JobStep:
         return JobStep()  # when its pod gave the place back is not known yet: the Job controller's word wakes us
     if (pause := pause_seconds(job, seen)) is not None:
         return _after(job, pause, seen.now)
+    if job.state == "Waiting" and job.pod_created_at is None and (job.trouble is None or job.podless):
+        return JobStep(wait_seconds=PODLESS_SECONDS)
     if job.state == "Waiting" and job.trouble is not None and job.trouble.reason in START_TROUBLE:
         waited = (seen.now - (job.pod_created_at or job.created_at)).total_seconds()
         if waited >= seen.start_deadline_seconds:

@@ -51,6 +51,8 @@ class JobSeen:
     trouble: Trouble | None = None
     """For a failed Job why; for a waiting one what keeps its pod from starting."""
     exit_code: int | None = None
+    podless: bool = False
+    """It has had no pod for longer than making one takes; `trouble` says why, where that is known."""
 
     @property
     def active(self) -> bool:

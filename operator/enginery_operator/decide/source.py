@@ -51,7 +51,9 @@ def _in_work(seen: Observed) -> Verdict:
     if job.state in {"Failed", "Suspended"}:
         pause = jobs.pause_seconds(job, seen)
         return Verdict("Unknown", job.trouble.reason, f"{job.trouble.message}; will retry in {pause:.0f} s")
-    return Verdict("Unknown", job.trouble.reason, f"the prepare Job waits: {job.trouble.message}")
+    # That a quota is full is QuotaReserved's to say.
+    reason = Reason.PREPARING if job.trouble.reason is Reason.WAITING_FOR_QUOTA else job.trouble.reason
+    return Verdict("Unknown", reason, f"the prepare Job waits: {job.trouble.message}")
 
 
 def _failed(seen: Observed) -> tuple[Verdict, JobStep]:

@@ -159,6 +159,29 @@ async def test_reading_and_deleting_what_is_absent_is_no_error(server: Server, c
         await cluster.patch("Job", "team-a", "j", {})
 
 
+EVENTS = {
+    "said once": [{"note": "a", "eventTime": "2026-01-01T00:00:00.000000Z"}],
+    "the latest word counts": [
+        {"note": "old", "deprecatedLastTimestamp": "2026-01-01T00:00:09Z"},
+        {"note": "a", "series": {"lastObservedTime": "2026-01-01T00:01:00.000000Z"}},
+        {"note": "older", "eventTime": None},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", EVENTS)
+async def test_why_a_job_has_no_pod_is_in_the_events(sentence: str, server: Server, cluster: Cluster) -> None:
+    server.says(200, {"items": EVENTS[sentence]})
+    assert await cluster.why_no_pod("team-a", "j") == "a"
+    assert server.asked[0][:3] == (
+        "GET",
+        "/apis/events.k8s.io/v1/namespaces/team-a/events",
+        {"fieldSelector": "reason=FailedCreate,regarding.kind=Job,regarding.name=j"},
+    )
+    server.says(200, {"items": []})
+    assert await cluster.why_no_pod("team-a", "j") is None
+
+
 async def test_every_verb_asks_as_it_should(server: Server, cluster: Cluster) -> None:
     await cluster.apply(JOB)
     await cluster.apply_status(JOB)

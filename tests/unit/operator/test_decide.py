@@ -38,6 +38,8 @@ FAILED_JOB = a_job("Failed", finished_at=ago(5), trouble=Trouble(Reason.BUILD_FA
 PULLING = a_job("Waiting", trouble=Trouble(Reason.IMAGE_PULL_FAILED, "image x: not found", passing=True))
 TIGHT = Trouble(Reason.UNSCHEDULABLE, "0/3 nodes are available", passing=True)
 NO_SLICE = Trouble(Reason.WAITING_FOR_SLICE, "0/1: Insufficient nvidia.com/mig-1g.10gb", passing=True)
+FULL = Trouble(Reason.WAITING_FOR_QUOTA, "exceeded quota: q, requested: pods=1, used: pods=3", passing=True)
+FORBIDDEN = a_job("Waiting", trouble=FULL, podless=True)
 HELD = a_job("Waiting", trouble=Trouble(Reason.QUEUED, "a queue holds the Job", passing=True))
 TWO_KINDS = (a_node(), a_node().label("kubernetes.io/arch", "arm64"))
 CRASHING = Trouble(Reason.CRASH_LOOPING, "the runtime ended with exit code 1 (Error)")
@@ -152,6 +154,12 @@ CHAIN: dict[str, tuple[AnObserved, str, str, str, str]] = {
     "a build without a slice": (
         an_observed().prepared().engine(job=a_job("Waiting", trouble=NO_SLICE)),
         "EnginesReady", "False", "WaitingForSlice", "False/WaitingForSlice"),
+    "a prepare Job whose pod a quota forbids": (
+        an_observed().having(prepare_job=FORBIDDEN), "QuotaReserved", "False", "WaitingForQuota",
+        "False/WaitingForQuota"),
+    "a build whose pod a quota forbids": (
+        an_observed().prepared().engine(job=FORBIDDEN), "QuotaReserved", "False", "WaitingForQuota",
+        "False/WaitingForQuota"),
     "a build that a queue holds": (
         an_observed().prepared().engine(job=HELD), "EnginesReady", "False", "Queued", "False/Queued"),
     "a build whose device is taken": (
@@ -403,7 +411,11 @@ TABLE = {
         "Unknown": "StoreUnavailable StoreTLSFailed Preparing Pending ImagePullFailed ConfigError Unschedulable Queued"
         " ConversionFailed",
     },
-    "QuotaReserved": {"True": "QuotaReserved NoQuotaConfigured", "Unknown": "PendingEvaluation Pending"},
+    "QuotaReserved": {
+        "True": "QuotaReserved NoQuotaConfigured",
+        "False": "WaitingForQuota ExceedsMaxQuota TenantSuspended",
+        "Unknown": "PendingEvaluation Pending",
+    },
     "Calibrated": {"True": "Calibrated NotRequired Prequantized", "Unknown": "Capturing Running Pending"},
     "AccuracyVerified": {
         "True": "Passed NotRequired",

@@ -1,5 +1,7 @@
 """When a Job is made, asked again, suspended or left alone: the times."""
 
+from typing import Any
+
 import pytest
 from enginery_operator.decide import jobs
 from enginery_operator.decide.seen import JobSeen, JobStep, Observed, Trouble
@@ -16,8 +18,8 @@ def failed(seconds_ago: float, attempt: int = 1, trouble: Trouble = PASSING) -> 
     return a_job("Failed", attempt=attempt, created_at=ago(5000), finished_at=ago(seconds_ago), trouble=trouble)
 
 
-def waiting(seconds: float, trouble: Trouble | None = PULLING) -> JobSeen:
-    return a_job("Waiting", created_at=ago(seconds), trouble=trouble)
+def waiting(seconds: float, trouble: Trouble | None = PULLING, **changes: Any) -> JobSeen:
+    return a_job("Waiting", created_at=ago(seconds), trouble=trouble, **changes)
 
 
 def suspended(seconds_ago: float | None) -> JobSeen:
@@ -53,7 +55,12 @@ STEPS: dict[str, tuple[JobSeen | None, JobStep]] = {
         waiting(90_000, Trouble(Reason.UNSCHEDULABLE, "no node", passing=True)), JobStep()),
     "a queue is waited for, for ever": (
         waiting(90_000, Trouble(Reason.QUEUED, "held", passing=True)), JobStep()),
-    "a healthy start has no deadline": (waiting(90_000, None), JobStep()),
+    "a healthy start has no deadline": (
+        waiting(90_000, None, pod_created_at=ago(90_000)), JobStep()),
+    "nothing tells when a pod is refused: look again": (waiting(1, None), JobStep(wait_seconds=jobs.PODLESS_SECONDS)),
+    "a refused pod holds no place that suspending would give back": (
+        waiting(90_000, Trouble(Reason.CONFIG_ERROR, "no pod is allowed", passing=True), podless=True),
+        JobStep(wait_seconds=jobs.PODLESS_SECONDS)),
     "a Job whose suspension is not recorded yet": (suspended(None), JobStep()),
     "a suspended Job stays so for the start deadline": (suspended(1), JobStep(wait_seconds=599)),
     "then it is tried again": (job := suspended(600), again(job)),

@@ -79,12 +79,12 @@ def a_job(key: str, **status: Any) -> dict[str, Any]:
 
 
 async def look(
-    model: AModel, store: Store, tenant: ATenant | None = None, job: dict[str, Any] | None = None
+    model: AModel, store: Store, tenant: ATenant | None = None, job: dict[str, Any] | None = None, **others: Any
 ) -> Observed:
     cache = a_cache(tenants=(tenant or a_tenant(),), namespaces={"team-a": {}}, nodes=(a_node(),))
     jobs = {("team-a", request_key(model)[: labels.KEY_LENGTH]): [job]} if job else {}
     cache._indices = dict(cache._indices) | {"jobs": jobs}
-    return await observe(model.build(), cache=cache, store=store, settings=SETTINGS, now=NOW)
+    return await observe(model.build(), cache=cache, store=store, settings=SETTINGS, now=NOW, **others)
 
 
 async def test_a_source_that_policy_forbids_is_not_listed_with_the_operators_eyes() -> None:
@@ -119,3 +119,35 @@ async def test_a_pin_moves_to_the_new_listing_only_when_the_old_one_led_to_nothi
     seen = await look(PINNED, Store(outcomes), job=job)
     assert seen.source.fingerprint == want
     assert seen.source.pinned_at == (parse_time(stamp(ago(300))) if want == FINGERPRINT else NOW)
+
+
+REFUSED = 'Error creating: pods "x" is forbidden: '
+NOTES: dict[str, tuple[float, str | None, Trouble | None]] = {
+    # sentence: (age of the Job, what the Job controller said, what is wrong)
+    "a new Job's pod is on its way": (1, "not asked", None),
+    "a quota that is full": (
+        60, f"{REFUSED}exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3",
+        Trouble(Reason.WAITING_FOR_QUOTA, 'no pod is allowed: pods "x" is forbidden: exceeded quota: q, requested:'
+                " pods=1, used: pods=3, limited: pods=3", passing=True)),
+    "a policy that forbids": (
+        60, f"{REFUSED}violates PodSecurity",
+        Trouble(Reason.CONFIG_ERROR, 'no pod is allowed: pods "x" is forbidden: violates PodSecurity', passing=True)),
+    "silence": (60, None, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", NOTES)
+async def test_a_job_without_a_pod_is_asked_about(sentence: str) -> None:
+    age, note, trouble = NOTES[sentence]
+    asked = []
+
+    async def why(namespace: str, name: str) -> str | None:
+        asked.append((namespace, name))
+        return note
+
+    job = a_job("k")
+    job["metadata"]["creationTimestamp"] = stamp(ago(age))
+    seen = (await look(PINNED, Store(), job=job, why_no_pod=why)).prepare_job
+    assert seen is not None
+    assert (seen.trouble, seen.podless) == (trouble, age > 1)
+    assert asked == ([("team-a", "resnet50-prepare-1")] if age > 1 else [])
