@@ -36,8 +36,8 @@ class Cache:
     _indices: dict[str, Index] = field(default_factory=dict)
     _written: dict[str, Object] = field(default_factory=dict)
     _tenants: dict[tuple[str, str], Tenant | None] = field(default_factory=dict)
-    _offers: dict[NodeSelector, tuple[Offer, ...]] = field(default_factory=dict)
-    _given: dict[str, tuple[NodeSelector, tuple[Offer, ...]] | None] = field(default_factory=dict)
+    _offers: dict[tuple[NodeSelector, bool], tuple[Offer, ...]] = field(default_factory=dict)
+    _given: dict[str, tuple[NodeSelector, tuple[Offer, ...], tuple[Offer, ...]] | None] = field(default_factory=dict)
 
     def bind(self, indices: Mapping[str, Index]) -> None:
         """Take the live indices; they stay the same objects for the process's life."""
@@ -103,6 +103,10 @@ class Cache:
         """A Namespace by name."""
         return self._first("namespaces", name)
 
+    def is_going(self, namespace: str) -> bool:
+        """Whether a namespace is being deleted: its pods go first, and nothing may be made in it any more."""
+        return bool((self.namespace(namespace) or {"metadata": {}})["metadata"].get("deletionTimestamp"))
+
     def namespaces(self) -> Iterable[Object]:
         """Every Namespace."""
         return (item for key in self._indices["namespaces"] for item in self._indices["namespaces"][key])
@@ -111,12 +115,13 @@ class Cache:
         """Every Node."""
         return (item for key in self._indices["nodes"] for item in self._indices["nodes"][key])
 
-    def offers(self, selector: Mapping[str, str] | None = None) -> tuple[Offer, ...]:
+    def offers(self, selector: Mapping[str, str] | None = None, *, resting: bool = False) -> tuple[Offer, ...]:
         """Every kind of slice that nodes with these labels give, computed once per change of the nodes."""
         wanted = frozenset((selector or {}).items())
-        if wanted not in self._offers:
-            self._offers[wanted] = offers(node for node in self.nodes() if wanted <= _labels(node))
-        return self._offers[wanted]
+        if (wanted, resting) not in self._offers:
+            having = (node for node in self.nodes() if wanted <= _labels(node))
+            self._offers[wanted, resting] = offers(having, resting=resting)
+        return self._offers[wanted, resting]
 
     def gives_otherwise(self, name: str) -> bool:
         """Whether a node gives something else, or to others, than when it was last asked.
@@ -124,7 +129,7 @@ class Cache:
         Most of what is heard of nodes is heartbeats; a look at all nodes for every selector at each would fill the day.
         """
         node = self._first("nodes", name)
-        given = None if node is None else (_labels(node), offers([node]))
+        given = None if node is None else (_labels(node), offers([node]), offers([node], resting=True))
         if given == self._given.get(name):
             return False
         self._given[name] = given
@@ -135,7 +140,7 @@ class Cache:
     def refresh_offers(self) -> bool:
         """Look at the nodes again; whether what they give to anybody has changed (a heartbeat has not)."""
         before, self._offers = self._offers, {}
-        return any(self.offers(dict(selector)) != found for selector, found in before.items())
+        return any(self.offers(dict(asked[0]), resting=asked[1]) != found for asked, found in before.items())
 
     def reasons(self) -> Counter[str]:
         """How many models have which Ready.reason."""

@@ -68,7 +68,7 @@ async def reconcile(key: Key, ctx: Context) -> float | None:
 async def reconcile_model(key: Key, ctx: Context) -> float | None:
     """One pass over an InferenceModel."""
     body = ctx.cache.model(key.namespace, key.name)
-    if body is None or body["metadata"].get("deletionTimestamp"):
+    if body is None or body["metadata"].get("deletionTimestamp") or ctx.cache.is_going(key.namespace):
         ctx.interest.set(key, set())
         return None
     try:

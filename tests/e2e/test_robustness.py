@@ -237,3 +237,23 @@ def test_a_deleted_model_takes_its_children_along_and_leaves_the_engine(team: Wo
         path = "/" + kind.format(f"namespaces/{team.name}")
         eventually(lambda p=path: team.kube.items(p, "enginery.io/model=linear") == [], 90, 0.2)
     assert team.stored("engines") == engines
+
+
+def test_in_a_namespace_that_is_deleted_the_operator_writes_nothing(
+    shop: Workspace, team: Workspace, audit: Audit
+) -> None:
+    """The namespace's pods go first and its models last, so a model sees its pods vanish and must not mind."""
+    team.serve("linear", linear())
+    team.wait("linear")
+    team.kube.kubectl("delete", "namespace", team.name, "--wait=false")
+    eventually(lambda: all("deletionTimestamp" in pod["metadata"] for pod in _pods(team)), 30)
+    window = Audit.from_now(str(audit.path))
+    eventually(lambda: _pods(team) == [], 120, 0.2)
+    assert team.model("linear") is not None, "the model went first, so this proves nothing"
+    shop.patch("linear", rollout={"progressDeadlineSeconds": random.randrange(600, 1800)})  # noqa: S311
+    shop.wait("linear")  # whatever was due for the other namespace was due before
+    assert [item for item in window.by_operator() if item.namespace == team.name] == []
+
+
+def _pods(team: Workspace) -> list[dict[str, dict[str, object]]]:
+    return team.kube.items(f"/api/v1/namespaces/{team.name}/pods", "app.kubernetes.io/component=runtime")

@@ -190,7 +190,7 @@ def workspace(kube: Kube, spec: Object | None = None, *, tenant: bool = True) ->
     try:
         yield Workspace(kube, access)
     finally:
-        kube.kubectl("delete", "namespace", name, "--wait=false")
+        kube.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
         kube.kubectl("delete", "mtenant", name, "--ignore-not-found")
         _forget(kube, access)
 
