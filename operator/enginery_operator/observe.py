@@ -65,14 +65,16 @@ async def observe(
 ) -> Observed:
     """One model as it stands now."""
     tenant = tenant_of(model.namespace, cache, settings)
-    offered = cache.offers(tenant.spec.scheduling.node_selector if tenant else None)
-    wanted = matching(model.spec.accelerator, offered, model.spec.build.targets.products or ())
+    selector, products = tenant.spec.scheduling.node_selector if tenant else None, model.spec.build.targets.products
+    offered = cache.offers(selector)
+    wanted = matching(model.spec.accelerator, offered, products or ())
+    existing = matching(model.spec.accelerator, cache.offers(selector, resting=True), products or ())
     asked = _Asked(SourceSeen(None))
     engines: tuple[EngineSeen, ...] = ()
     if tenant is not None:
         look = _Look(model, tenant, keys.store_access(tenant, settings), cache, store, settings, now, why_no_pod)
         asked = await look.ask()
-        engines = await look.engines(asked.outcome, wanted)
+        engines = await look.engines(asked.outcome, wanted, existing)
         if asked.outcome is not None and await look.prepared_is_gone(asked.outcome, engines):
             asked, engines = replace(asked, outcome=None), ()
     fingerprint, revisions = asked.source.fingerprint, _revisions(model, cache)
@@ -143,11 +145,31 @@ class _Look:
         outcome, trouble = await self.store.outcome(self.access, prefix, key)
         return _Asked(source, key, outcome, trouble, await self._job(key, Reason.CONVERSION_FAILED))
 
-    async def engines(self, outcome: Outcome | None, wanted: tuple[Offer, ...]) -> tuple[EngineSeen, ...]:
-        """What is stored and who works, for every target; nothing before the model is prepared."""
+    async def engines(
+        self, outcome: Outcome | None, wanted: tuple[Offer, ...], existing: tuple[Offer, ...]
+    ) -> tuple[EngineSeen, ...]:
+        """What is stored and who works, for every target; nothing before the model is prepared.
+
+        An engine that was ready stays while the last node of its kind rests: pods know every engine of their revision,
+        so leaving one out for a drained node, and taking it in again, would roll all pods twice.
+        """
         if outcome is None or outcome.failed:
             return ()
-        return tuple(await asyncio.gather(*(self._engine(offer, outcome.prepared_key) for offer in wanted)))
+        prepared, names = outcome.prepared_key, {offer.target.name for offer in wanted}
+        resting = [offer for offer in existing if offer.target.name not in names and self._was_ready(offer, prepared)]
+        found = await asyncio.gather(*(self._engine(offer, prepared) for offer in (*wanted, *resting)))
+        kept = [
+            item
+            for item in found
+            if item.offer.target.name in names or item.manifest is not None or item.trouble is not None
+        ]
+        return tuple(sorted(kept, key=lambda item: item.offer.target.name))
+
+    def _was_ready(self, offer: Offer, prepared: str) -> bool:
+        """Whether status tells of this very engine; one that would have to be built waits for its node."""
+        known = (self.model.status.engines if self.model.status else None) or []
+        key = f"sha256:{keys.engine_key(self.model, prepared, offer, self.settings)}"
+        return any(item.key == key and item.state == "Ready" for item in known)
 
     async def prepared_is_gone(self, outcome: Outcome, engines: tuple[EngineSeen, ...]) -> bool:
         """Whether something must be built and what to build it from was removed: then prepare it again."""

@@ -27,9 +27,12 @@ class Offer:
     node_labels: tuple[tuple[str, str], ...]
 
 
-def offers(nodes: Iterable[Mapping[str, Any]]) -> tuple[Offer, ...]:
-    """Every kind of slice that ready, schedulable nodes can give, sorted; equal kinds on several nodes once."""
-    found = {offer for node in nodes if _usable(node) for offer in _of_node(node)}
+def offers(nodes: Iterable[Mapping[str, Any]], *, resting: bool = False) -> tuple[Offer, ...]:
+    """Every kind of slice that ready, schedulable nodes can give, sorted; equal kinds on several nodes once.
+
+    With `resting` those too of nodes that are cordoned or not ready now.
+    """
+    found = {offer for node in nodes if resting or _usable(node) for offer in _of_node(node)}
     return tuple(sorted(found, key=lambda offer: (offer.target.name, offer.resource, offer.node_labels)))
 
 

@@ -1,5 +1,6 @@
 """What a pass asks the store, and above all what it does not ask: the operator can see more than its tenants may."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,21 +9,27 @@ from enginery_operator import keys
 from enginery_operator.decide.seen import Observed, SourceSeen, Trouble
 from enginery_operator.observe import observe
 from enginery_operator.render import labels
+from enginery_operator.render.deployment import deployment
 from enginery_operator.stored import Listing, ModelStore, StoredEngine
+from enginery_operator.targets import Offer
 from enginery_operator.workloads import parse_time
 from enginery_store.reasons import Reason
 from enginery_store.requests import Outcome, StoreAccess
 from support.builders import (
     FINGERPRINT,
     NOW,
+    PREPARED,
     AModel,
+    ANode,
     ATenant,
     a_cache,
+    a_manifest,
     a_model,
     a_node,
     a_tenant,
     ago,
     an_outcome,
+    some_offers,
     some_settings,
     stamp,
 )
@@ -151,3 +158,67 @@ async def test_a_job_without_a_pod_is_asked_about(sentence: str) -> None:
     assert seen is not None
     assert (seen.trouble, seen.podless) == (trouble, age > 1)
     assert asked == ([("team-a", "resnet50-prepare-1")] if age > 1 else [])
+
+
+ARM = ANode(name="arm", labels={"kubernetes.io/arch": "arm64"})
+DRAINED = replace(ARM, unschedulable=True)
+SOURCE = {"uri": PINNED.data["status"]["source"]["uri"], "fingerprint": FINGERPRINT, "pinnedAt": stamp(ago(300))}
+
+
+class Built(Store):
+    """Holds an engine for every target but those a test took away."""
+
+    def __init__(self, *gone: str) -> None:
+        super().__init__({request_key(PINNED): an_outcome()})
+        self.gone = gone
+
+    async def engine(self, *asked: Any) -> StoredEngine | None:
+        key = asked[2]
+        target = next(offer.target for offer in some_offers(a_node(), ARM) if engine_key(offer) == key)
+        return None if target.architecture in self.gone else StoredEngine(a_manifest(target, key=key), signed=True)
+
+
+def engine_key(offer: Offer) -> str:
+    return keys.engine_key(PINNED.build(), PREPARED, offer, SETTINGS)
+
+
+def ready_on(*architectures: str) -> AModel:
+    """A model whose status tells of ready engines."""
+    offered = [offer for offer in some_offers(a_node(), ARM) if offer.target.architecture in architectures]
+    entries = [
+        {"target": offer.target.name, "state": "Ready", "key": f"sha256:{engine_key(offer)}"} for offer in offered
+    ]
+    return a_model().with_status({"source": SOURCE, "engines": entries})
+
+
+async def rendered(model: AModel, store: Store, *nodes: ANode) -> tuple[list[str], Any]:
+    """(architectures with an engine, the Deployment's pod template) as nodes stand."""
+    cache = a_cache(tenants=(a_tenant(),), namespaces={"team-a": {}}, nodes=nodes)
+    seen = await observe(model.build(), cache=cache, store=store, settings=SETTINGS, now=NOW)
+    assert seen.tenant is not None
+    wanted = deployment(
+        seen.model, seen.tenant, SETTINGS, engines=seen.engines, revision=str(seen.revision), replicas=1
+    )
+    return [engine.offer.target.architecture for engine in seen.engines], wanted["spec"]["template"]
+
+
+async def test_draining_the_last_node_of_a_kind_rolls_no_pods() -> None:
+    model = ready_on("amd64", "arm64")
+    before = await rendered(model, Built(), a_node(), ARM)
+    assert before[0] == ["amd64", "arm64"]
+    assert await rendered(model, Built(), a_node(), DRAINED) == before
+    assert await rendered(model, Built(), replace(a_node(), unschedulable=True), ARM) == before
+
+
+RESTING: dict[str, tuple[AModel, Built, tuple[ANode, ...]]] = {
+    "one that was never built waits for its node": (ready_on("amd64"), Built(), (a_node(), DRAINED)),
+    "one that left the store is built when its node is back": (
+        ready_on("amd64", "arm64"), Built("arm64"), (a_node(), DRAINED)),
+    "a node that is gone takes its kind along": (ready_on("amd64", "arm64"), Built(), (a_node(),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", RESTING)
+async def test_a_kind_whose_nodes_rest_holds_nothing_up(sentence: str) -> None:
+    model, store, nodes = RESTING[sentence]
+    assert (await rendered(model, store, *nodes))[0] == ["amd64"]
