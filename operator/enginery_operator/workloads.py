@@ -167,11 +167,18 @@ def _pods_trouble(pods: Iterable[Object]) -> Trouble | None:
     for pod in sorted(pods, key=_created, reverse=True):
         if (trouble := start_trouble(pod)) is not None:
             return trouble
+        if pod["metadata"].get("deletionTimestamp") or _ready(pod):
+            continue
+        if _silent(pod):
+            return Trouble(Reason.NO_REPLICAS, "the node of a replica does not answer", passing=True)
         ended = terminated(pod)
-        if ended is None or pod["metadata"].get("deletionTimestamp") or _ready(pod):
+        if ended is None:
             continue
         if (word := termination_word(ended)) is not None:
             return Trouble(word.reason, word.message, passing=word.retryable)
+        if ended.get("reason") == "OOMKilled":
+            text = "the runtime ran out of memory (OOMKilled); raise spec.serving.resources"
+            return Trouble(Reason.CRASH_LOOPING, text)
         if ended.get("exitCode"):
             why = ended.get("reason", "Error")
             return Trouble(Reason.CRASH_LOOPING, f"the runtime ended with exit code {ended['exitCode']} ({why})")
@@ -181,6 +188,14 @@ def _pods_trouble(pods: Iterable[Object]) -> Trouble | None:
 def _ready(pod: Object) -> bool:
     conditions = pod.get("status", {}).get("conditions", [])
     return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+
+def _silent(pod: Object) -> bool:
+    """Whether the kubelet's last word was that every container is ready, and the pod is called unready without it."""
+    containers = pod.get("status", {}).get("containerStatuses", [])
+    conditions = pod.get("status", {}).get("conditions", [])
+    unready = any(item["type"] == "Ready" and item["status"] == "False" for item in conditions)
+    return unready and bool(containers) and all(item.get("ready") for item in containers)
 
 
 def _created(pod: Object) -> str:

@@ -14,12 +14,20 @@ _DRAINED = Verdict(
 )
 
 
+def rests(seen: Observed) -> bool:
+    """Whether the model or its tenant is stopped: nothing serves and nothing starts."""
+    return _drained(seen) or seen.model.spec.state == "Stopped"
+
+
+def _drained(seen: Observed) -> bool:
+    return seen.tenant is not None and seen.tenant.spec.stop_policy == "HoldAndDrain"
+
+
 def rolled(seen: Observed, blocked: Verdict | None) -> tuple[Rollout, Verdict, Verdict]:
     """(what to do, Progressing, Available). `blocked` is the first condition that keeps the target from rolling."""
-    drained = seen.tenant is not None and seen.tenant.spec.stop_policy == "HoldAndDrain"
-    if drained or seen.model.spec.state == "Stopped":
+    if rests(seen):
         everything = tuple(item.revision for item in seen.revisions)
-        verdict = _DRAINED if drained else _STOPPED
+        verdict = _DRAINED if _drained(seen) else _STOPPED
         return Rollout(remove=everything, select=seen.serving), verdict, verdict
     if blocked is not None or seen.revision is None:
         return _held(seen, blocked)
@@ -106,6 +114,8 @@ def _available(seen: Observed, revision: str | None, blocked: Verdict | None) ->
         return Verdict(
             "True", Reason.MINIMUM_REPLICAS_AVAILABLE, f"revision {revision}: {deployment.ready} replica(s) answer"
         )
+    if deployment is not None and seen.replicas == 0:
+        return Verdict("False", Reason.NO_REPLICAS, "spec.serving.replicas is 0; nothing answers until it is raised")
     if seen.refusal is not None:
         return Verdict("False", seen.refusal.reason, f"{seen.refusal.message}; will be retried")
     if deployment is not None and deployment.trouble is not None:

@@ -101,6 +101,13 @@ def test_a_service_that_is_refused_answers_nobody() -> None:
     assert "Service resnet50 is there already" in found["Progressing"].message
 
 
+def test_whoever_asks_for_no_replica_is_told_so() -> None:
+    seen = an_observed(a_model().with_replicas(0)).built().serves()
+    assert decide(seen.build()).conditions["Ready"].message == (
+        "spec.serving.replicas is 0; nothing answers until it is raised"
+    )
+
+
 @pytest.mark.parametrize(("model", "want"), [(a_model(), 1), (a_model().with_replicas(0), 0), (RECREATE, 1)])
 def test_replicas_default_to_one_and_may_be_none(model: AModel, want: int) -> None:
     assert an_observed(model).build().replicas == want

@@ -180,6 +180,16 @@ def a_deployment(*conditions: dict[str, str], observed: int = 3, **status: int) 
 
 
 READY = [{"type": "Ready", "status": "True"}]
+UNREADY = [{"type": "Ready", "status": "False"}]
+
+
+def lost(pod: Any) -> Any:
+    """Called unready without its kubelet, whose last word on the container stands."""
+    for container in pod["status"]["containerStatuses"]:
+        container["ready"] = True
+    return pod
+
+
 REVISIONS: dict[str, tuple[Any, list[Any], Trouble | None]] = {
     "all is well": (a_deployment(readyReplicas=2), [a_pod("Running", conditions=READY)], None),
     "a pod that restarted once and is ready": (
@@ -192,7 +202,10 @@ REVISIONS: dict[str, tuple[Any, list[Any], Trouble | None]] = {
         Trouble(Reason.CRASH_LOOPING, "the runtime ended with exit code 1 (Error)")),
     "a crash loop out of memory": (
         a_deployment(), [ended(137, "", "OOMKilled", last=True)],
-        Trouble(Reason.CRASH_LOOPING, "the runtime ended with exit code 137 (OOMKilled)")),
+        Trouble(Reason.CRASH_LOOPING, "the runtime ran out of memory (OOMKilled); raise spec.serving.resources")),
+    "a lost node is not what ended the container long before": (
+        a_deployment(), [lost(ended(1, word("AccessDenied"), last=True, conditions=UNREADY))],
+        Trouble(Reason.NO_REPLICAS, "the node of a replica does not answer", passing=True)),
     "a pod that ended well is no trouble": (a_deployment(), [ended(0, "", "Completed", last=True)], None),
     "an image that cannot be pulled": (
         a_deployment(), [stuck("ErrImagePull")],
