@@ -5,7 +5,7 @@
     ├── ConflictError             the object changed meanwhile: try the pass again
     │   └── ExistsError           an object of that name is there already
     ├── RefusedError              admission, quota or validation said no; the message is for the tenant
-    └── GoneError                 the object or its namespace is being deleted: nothing to do
+    └── GoneError                 the object or its namespace is being deleted: look again later
 
 `cluster.py` raises them, the work queue in `workqueue.py` retries every one but GoneError with back-off.
 """

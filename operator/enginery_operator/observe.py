@@ -20,7 +20,7 @@ from enginery_operator.render import labels
 from enginery_operator.settings import Settings
 from enginery_operator.stored import ModelStore
 from enginery_operator.targets import Offer, matching
-from enginery_operator.tenancy import jobs_of, tenant_of
+from enginery_operator.tenancy import in_foreign_prefix, jobs_of, tenant_of
 from enginery_operator.workloads import job_seen, parse_time, pod_refused, revision_seen
 
 WhyNoPod = Callable[[str, str], Awaitable[str | None]]
@@ -76,7 +76,7 @@ async def observe(
         asked = await look.ask()
         engines = await look.engines(asked.outcome, wanted, existing)
         if asked.outcome is not None and await look.prepared_is_gone(asked.outcome, engines):
-            asked, engines = replace(asked, outcome=None), ()
+            asked, engines = await look.ask(anew=True), ()
     fingerprint, revisions = asked.source.fingerprint, _revisions(model, cache)
     return Observed(
         model=model,
@@ -86,6 +86,7 @@ async def observe(
         offers=offered,
         matching=wanted,
         source=asked.source,
+        foreign=tenant is not None and in_foreign_prefix(tenant, model.spec.source.uri, cache),
         revision=None if fingerprint is None else keys.revision_name(model, fingerprint),
         request_key=asked.key,
         outcome=asked.outcome,
@@ -113,12 +114,16 @@ class _Look:
     now: datetime
     why_no_pod: WhyNoPod
 
-    async def ask(self) -> _Asked:
-        """The request under the pinned listing; one that failed is asked anew once the listing differs."""
+    async def ask(self, *, anew: bool = False) -> _Asked:
+        """The request under the pinned listing; one that failed is asked again once the listing differs.
+
+        `anew`: what an earlier answer led to is gone, so it counts as no answer.
+        """
         pinned = _pinned(self.model)
         if pinned is None:
             return await self._request(await self._list())
         asked = await self._request(pinned)
+        asked = replace(asked, outcome=None) if anew else asked
         if not asked.failed or not pinned.fingerprint:
             return asked
         fresh = await self._list()
@@ -131,7 +136,7 @@ class _Look:
         if source.credentials_secret_ref is not None or not source.uri.startswith("s3://"):
             # The operator reads no tenant Secret: only the builder can look.
             return SourceSeen("", pinned_at=self.now)
-        if not source_is_allowed(self.tenant, source.uri):
+        if not source_is_allowed(self.tenant, source.uri) or in_foreign_prefix(self.tenant, source.uri, self.cache):
             # The operator can list what this tenant may not, and would tell its size: the condition Accepted answers.
             return SourceSeen(None)
         listing = await self.store.listing(self.access, source.uri)

@@ -28,7 +28,7 @@ from enginery_operator.render.deployment import deployment
 from enginery_operator.render.job import build_job, prepare_job
 from enginery_operator.render.service import service
 from enginery_operator.settings import Settings
-from enginery_operator.status import model_status, status_object, tenant_status
+from enginery_operator.status import model_status, status_object, tenant_status, unfit_status
 from enginery_operator.stored import ModelStore
 from enginery_operator.workloads import SUSPENDED_FOR
 from enginery_operator.workqueue import Claims, Interest, Key
@@ -73,9 +73,8 @@ async def reconcile_model(key: Key, ctx: Context) -> float | None:
         return None
     try:
         model = InferenceModel.model_validate(body)
-    except ValidationError:
-        _log.exception(UNFIT, extra={"key": key.__dict__})
-        return float(ctx.settings.resync_seconds)
+    except ValidationError as error:
+        return await _tell_unfit(body, error, ctx)
     seen = await observe(
         model,
         cache=ctx.cache,
@@ -93,6 +92,16 @@ async def reconcile_model(key: Key, ctx: Context) -> float | None:
     before = body.get("status", {})
     await _tell(body, InferenceModel.KIND, model_status(seen, decision, before), decision, ctx)
     return _next_pass(seen, decision, refusal, ctx.settings)
+
+
+async def _tell_unfit(body: dict[str, Any], error: ValidationError, ctx: Context) -> float:
+    """A model whose stored spec fits no type: an older operator, or a CRD that somebody loosened."""
+    first = error.errors()[0]
+    fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    _log.error(UNFIT, extra={"model": body["metadata"]["name"], "fault": fault})
+    status, verdicts = unfit_status(body, fault, ctx.clock())
+    await _tell(body, InferenceModel.KIND, status, Decision(conditions=verdicts), ctx)
+    return float(ctx.settings.resync_seconds)
 
 
 async def _act(seen: Observed, decision: Decision, ctx: Context) -> Trouble | None:
@@ -126,7 +135,7 @@ async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> Non
             model, tenant, settings, key=seen.request_key, attempt=attempt, revision=seen.revision,
             fingerprint=seen.source.fingerprint or "",
         )  # fmt: skip
-        await _step(decision.prepare, job, tenant, ctx)
+        await _step(decision.prepare, job, model, tenant, ctx)
     elif decision.prepare.suspend is not None:
         await _suspend(decision.prepare.suspend, ctx)
     for engine, step in decision.builds:
@@ -135,12 +144,19 @@ async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> Non
                 model, tenant, settings, engine=engine, prepared=seen.outcome.prepared_key,
                 attempt=step.create_attempt, revision=seen.revision,
             )  # fmt: skip
-            await _step(step, job, tenant, ctx)
+            await _step(step, job, model, tenant, ctx)
         elif step.suspend is not None:
             await _suspend(step.suspend, ctx)
 
 
-async def _step(step: JobStep, job: dict[str, Any], tenant: Tenant, ctx: Context) -> None:
+async def _foreign(wanted: dict[str, Any], model: InferenceModel, ctx: Context) -> str | None:
+    """Why an object that has our name is not ours; None when it is ours, or is gone by now."""
+    kind, metadata = wanted["kind"], wanted["metadata"]
+    found = await ctx.cluster.get(kind, metadata["namespace"], metadata["name"])
+    return None if found is None else labels.why_not_of(kind, found, model)
+
+
+async def _step(step: JobStep, job: dict[str, Any], model: InferenceModel, tenant: Tenant, ctx: Context) -> None:
     """Create the next attempt before the last one goes, so that the count is never lost; not if another model of the
     tenant has begun the same work since this pass looked: its Job's event leads to another pass.
     """
@@ -154,6 +170,9 @@ async def _step(step: JobStep, job: dict[str, Any], tenant: Tenant, ctx: Context
     except RefusedError:
         ctx.claims.drop(work)
         raise
+    if not created and (refusal := await _foreign(job, model, ctx)) is not None:
+        ctx.claims.drop(work)
+        raise RefusedError(refusal)
     if created:
         _log.info("created job", extra={"namespace": job["metadata"]["namespace"], "job": job["metadata"]["name"]})
     if step.remove is not None:
@@ -191,11 +210,11 @@ async def _roll_out(seen: Observed, decision: Decision, ctx: Context) -> None:
 
 async def _apply(wanted: dict[str, Any], there: dict[str, Any] | None, model: InferenceModel, ctx: Context) -> None:
     """Write what differs from the watched object; where none is watched, one without our labels may have the name."""
-    kind, metadata = wanted["kind"], wanted["metadata"]
-    found = there or await ctx.cluster.get(kind, metadata["namespace"], metadata["name"])
-    if found is not None and not labels.is_of(found, model):
-        text = f"{kind} {metadata['name']} is there already and not of this model; delete it, or rename the model"
-        raise RefusedError(text)
+    refusal = (
+        labels.why_not_of(wanted["kind"], there, model) if there is not None else await _foreign(wanted, model, ctx)
+    )
+    if refusal is not None:
+        raise RefusedError(refusal)
     if there is not None and holds(there, {key: wanted[key] for key in ("metadata", "spec")}):
         return
     await ctx.cluster.apply(wanted)

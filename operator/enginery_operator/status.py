@@ -4,19 +4,23 @@ Called at the end of a pass by `reconcile`, which writes it only when it differs
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from enginery_store.reasons import Reason
 
 from enginery_operator.api.v1alpha1 import API_VERSION, InferenceModel, Tenant
-from enginery_operator.conditions import MESSAGE_LIMIT, cut, merged, timestamp
+from enginery_operator.conditions import cut, merged, timestamp
 from enginery_operator.decide.seen import Decision, EngineSeen, JobSeen, Observed, Verdict
 from enginery_operator.keys import UNLISTED
 from enginery_operator.render import labels
 from enginery_operator.render.service import urls
 
 Status = dict[str, Any]
+
+ENGINES_LIMIT = 32
+"""Most entries of status.engines; the schema says the same."""
 
 
 def model_status(seen: Observed, decision: Decision, before: Mapping[str, Any]) -> Status:
@@ -83,7 +87,7 @@ def _engines(seen: Observed, before: Mapping[str, Any]) -> Status:
         return {}
     ready = [engine.manifest for engine in seen.engines if engine.manifest is not None]
     found: Status = {
-        "engines": [_engine(engine) for engine in sorted(seen.engines, key=lambda item: item.offer.target.name)],
+        "engines": [_engine(engine) for engine in _listed(seen.engines)],
         "engineSummary": f"{len(ready)}/{len(seen.engines)}",
     }
     if ready:
@@ -91,6 +95,12 @@ def _engines(seen: Observed, before: Mapping[str, Any]) -> Status:
         found["precision"] = {"effective": ready[0].precision_effective}
         found["accuracy"] = worst.model_dump(by_alias=True)
     return found
+
+
+def _listed(engines: tuple[EngineSeen, ...]) -> list[EngineSeen]:
+    """By target; of more than the schema allows, those that are not ready first: they are what people look for."""
+    chosen = sorted(engines, key=lambda item: item.manifest is not None)[:ENGINES_LIMIT]
+    return sorted(chosen, key=lambda item: item.offer.target.name)
 
 
 def _engine(engine: EngineSeen) -> Status:
@@ -130,7 +140,7 @@ def _failure(engine: EngineSeen) -> Status | None:
     if (outcome := engine.failure) is not None:
         return {
             "reason": outcome.reason.value,
-            "message": cut(outcome.message)[:MESSAGE_LIMIT],
+            "message": cut(outcome.message),
             "exitCode": outcome.exit_code,
             "time": timestamp(outcome.finished_at),
             "attempts": engine.job.attempt if engine.job else 1,
@@ -150,6 +160,18 @@ def _job_failure(job: JobSeen) -> Status:
         "attempts": job.attempt,
     }
     return found | ({"exitCode": job.exit_code} if job.exit_code is not None else {})
+
+
+def unfit_status(body: Mapping[str, Any], fault: str, now: datetime) -> tuple[Status, dict[str, Verdict]]:
+    """Status of an object that fits no type of this version: what is known stays, and Ready says what is wrong."""
+    before, generation = body.get("status", {}), int(body["metadata"]["generation"])
+    verdict = Verdict(
+        "False", Reason.INVALID_SPEC, f"{fault}; correct it, or upgrade the operator to the CRDs' version"
+    )
+    verdicts = {"Accepted": verdict, "Ready": verdict}
+    others = [item for item in before.get("conditions", []) if item["type"] not in verdicts]
+    fresh = merged(before.get("conditions", []), verdicts, generation=generation, now=now)
+    return {**before, "observedGeneration": generation, "conditions": [fresh[0], *others, fresh[1]]}, verdicts
 
 
 def tenant_status(

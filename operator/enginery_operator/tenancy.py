@@ -72,6 +72,16 @@ def claims(wanted: Namespaces, namespace: str, labels: Mapping[str, str]) -> boo
     return equal and all(_holds(item, labels) for item in selector.match_expressions or [])
 
 
+def in_foreign_prefix(tenant: Tenant, uri: str, cache: Cache) -> bool:
+    """Whether a source lies in another tenant's part of the store, whose names and sizes are not its to learn."""
+    others = (other.spec.store.prefix for other in cache.tenants() if other.name != tenant.name)
+    try:
+        place = f"{str(parse_uri(uri)).rstrip('/')}/"
+        return any(place.startswith(f"{str(parse_uri(prefix)).rstrip('/')}/") for prefix in others)
+    except EngineryError:
+        return False  # no location at all; the listing says so
+
+
 def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     value, values = labels.get(requirement.key), requirement.values or []
     match requirement.operator:

@@ -28,6 +28,10 @@ CLAIM_SECONDS = 60.0
 """A Job that was created is seen within milliseconds; not seen for so long, creating it failed without a word."""
 
 
+GONE_SECONDS = 30.0
+"""Something of the object was gone: the next pass finds out whether the object itself is."""
+
+
 @dataclass(frozen=True)
 class Key:
     """One object: what a pass is about."""
@@ -170,7 +174,7 @@ class WorkQueue:
             delay = await self.work(key)
             entry.failures = 0
         except GoneError:
-            delay = None
+            delay = GONE_SECONDS
         except Exception as error:  # noqa: BLE001 - whatever one object causes, the others go on
             entry.failures += 1
             result, delay = type(error).__name__, self._backoff(entry.failures)

@@ -20,6 +20,7 @@ USES: dict[tuple[str, str], dict[str, str]] = {
     ("enginery.io", "tenants"): {"list": "kopf's index", "watch": "kopf's index"},
     ("enginery.io", "tenants/status"): {"patch": "reconcile._tell"},
     ("batch", "jobs"): {
+        "get": "reconcile._foreign: is the name taken?",
         "list": "kopf's index",
         "watch": "kopf's index",
         "create": "reconcile._step",
@@ -27,7 +28,7 @@ USES: dict[tuple[str, str], dict[str, str]] = {
         "delete": "reconcile._step",
     },
     ("apps", "deployments"): {
-        "get": "reconcile._apply: is the name taken?",
+        "get": "reconcile._foreign: is the name taken?",
         "list": "kopf's index",
         "watch": "kopf's index",
         "create": "reconcile._apply: an apply that makes the object",
@@ -35,7 +36,7 @@ USES: dict[tuple[str, str], dict[str, str]] = {
         "delete": "reconcile._roll_out",
     },
     ("", "services"): {
-        "get": "reconcile._apply: is the name taken?",
+        "get": "reconcile._foreign: is the name taken?",
         "list": "kopf's index",
         "watch": "kopf's index",
         "create": "reconcile._apply: an apply that makes the object",

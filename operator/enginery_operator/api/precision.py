@@ -151,7 +151,8 @@ class Build(APIType):
         default=2, description="Further tries of a build that failed for a passing reason. Example: 2."
     )
     retain_revisions: Annotated[int, Field(ge=1, le=20)] = Field(
-        default=3, description="Engines of this many revisions are kept in the store. Example: 3."
+        default=3,
+        description="Engines of this many revisions are kept in the store; this version removes none. Example: 3.",
     )
     retention: Literal["Retain", "Delete"] = Field(
         default="Retain", description="What happens to stored engines when the model is deleted."

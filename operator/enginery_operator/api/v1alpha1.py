@@ -52,7 +52,9 @@ class InferenceModelSpec(APIType):
     )
     source: Source = Field(description="The trained model.")
     precision: Precision = Field(default_factory=Precision, description="Number format of the engine.")
-    objective: Objective | None = Field(default=None, description="What precision Auto aims for.")
+    objective: Objective | None = Field(
+        default=None, description="What precision Auto aims for; read with precision type Auto only."
+    )
     shapes: Shapes = Field(default_factory=Shapes, description="Sizes the engine must serve.")
     build: Build = Field(default_factory=Build, description="How engines are compiled.")
     accelerator: Accelerator = Field(description="Device every replica serves on.")

@@ -33,6 +33,8 @@ def decide(seen: Observed) -> Decision:
         if waits is not None:
             verdicts["EnginesReady"] = PENDING
         verdicts["AccuracyVerified"] = engines.exact(seen)
+    if rollout.rests(seen):
+        verdicts, prepare, steps = _resting(verdicts, prepare, steps)
     verdicts = {name: verdicts.get(name, PENDING) for name in GATES}
     blocked = _first(verdicts, next((verdict for verdict in verdicts.values() if not verdict.holds), None))
     plan, progressing, available = rollout.rolled(seen, blocked)
@@ -46,6 +48,18 @@ def decide(seen: Observed) -> Decision:
         rollout=plan,
         requeue_seconds=_soonest([prepare, *(step for _, step in steps)]),
     )
+
+
+def _resting(
+    verdicts: dict[str, Verdict], prepare: JobStep, steps: tuple[tuple[EngineSeen, JobStep], ...]
+) -> tuple[dict[str, Verdict], JobStep, tuple[tuple[EngineSeen, JobStep], ...]]:
+    """A stopped model starts no Job, as Jobs take slices; what it would have started is said to wait."""
+    waits = Verdict("Unknown", Reason.PENDING, "stopped: no Job is started")
+    if prepare.create_attempt is not None:
+        verdicts, prepare = verdicts | {"SourceVerified": waits}, JobStep()
+    if any(step.create_attempt is not None for _, step in steps):
+        verdicts = verdicts | {"EnginesReady": waits}
+    return verdicts, prepare, tuple((engine, step) for engine, step in steps if step.create_attempt is None)
 
 
 def _first(verdicts: dict[str, Verdict], blocked: Verdict | None) -> Verdict | None:

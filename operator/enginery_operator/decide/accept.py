@@ -67,6 +67,12 @@ def policy_allows(seen: Observed) -> Verdict | None:
             f"spec.source.uri {spec.source.uri} lies outside {', '.join(policy.allowed_sources or ())}; copy the model"
             f" there and write its new address; {FINAL}",
         )
+    if seen.foreign:
+        return _fail(
+            Reason.SOURCE_NOT_ALLOWED,
+            f"spec.source.uri {spec.source.uri} lies in another tenant's part of the store; copy the model to a"
+            f" place of your own and write its address; {FINAL}",
+        )
     return None
 
 

@@ -105,6 +105,8 @@ class Observed:
     source: SourceSeen
     revision: str | None
     """Name of the revision the spec asks for; None while the source is not pinned."""
+    foreign: bool = False
+    """The source lies in another tenant's part of the store."""
     request_key: str | None = None
     outcome: Outcome | None = None
     outcome_trouble: Trouble | None = None

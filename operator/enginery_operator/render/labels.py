@@ -66,6 +66,17 @@ def is_of(obj: Mapping[str, Any], model: InferenceModel) -> bool:
     return bool(controller["uid"] == model.uid)
 
 
+def why_not_of(kind: str, obj: Mapping[str, Any], model: InferenceModel) -> str | None:
+    """Why an object under a name we would use is not the model's, and what to do; None when it is."""
+    if is_of(obj, model):
+        return None
+    text = f"{kind} {obj['metadata']['name']} is there already and"
+    owners = obj["metadata"].get("ownerReferences", [])
+    if any((item.get("kind"), item.get("name")) == (model.KIND, model.name) for item in owners):
+        return f"{text} of a deleted model of this name; continues by itself when it is gone"
+    return f"{text} not of this model; delete it, or rename the model"
+
+
 def work(job: Mapping[str, Any]) -> tuple[str, str, str]:
     """What a builder Job does, for whichever model of its tenant: tenant, key and attempt."""
     marks = job["metadata"]["labels"]

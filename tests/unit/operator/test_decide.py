@@ -464,3 +464,16 @@ def test_the_table_above_produces_every_reason_of_this_version() -> None:
     }
     produced = {verdict.reason for case in CHAIN.values() for verdict in decide(case[0].build()).conditions.values()}
     assert not named - produced
+
+
+def test_a_stopped_model_starts_no_job_and_says_that_it_waits() -> None:
+    for seen, condition in (
+        (an_observed(a_model().stopped()), "SourceVerified"),
+        (an_observed(a_model().stopped()).prepared(), "EnginesReady"),
+    ):
+        decision = decide(seen.seen)
+        assert decision.prepare.create_attempt is None
+        assert all(step.create_attempt is None for _, step in decision.builds)
+        verdict = decision.conditions[condition]
+        assert (verdict.status, verdict.reason) == ("Unknown", Reason.PENDING)
+        assert "stopped" in verdict.message

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from enginery_operator import keys
+from enginery_operator.decide import decide
 from enginery_operator.decide.seen import Observed, SourceSeen, Trouble
 from enginery_operator.observe import observe
 from enginery_operator.render import labels
@@ -222,3 +223,31 @@ RESTING: dict[str, tuple[AModel, Built, tuple[ANode, ...]]] = {
 async def test_a_kind_whose_nodes_rest_holds_nothing_up(sentence: str) -> None:
     model, store, nodes = RESTING[sentence]
     assert (await rendered(model, store, *nodes))[0] == ["amd64"]
+
+
+async def test_a_source_in_another_tenants_part_of_the_store_is_neither_listed_nor_accepted() -> None:
+    store = Store()
+    model = a_model().having("spec.source.uri", "s3://enginery//tenants/team-b/engines/model.onnx")
+    tenants = (a_tenant(), a_tenant("team-b"))
+    cache = a_cache(tenants=tenants, namespaces={"team-a": {}}, nodes=(a_node(),))
+    seen = await observe(model.build(), cache=cache, store=store, settings=SETTINGS, now=NOW)
+    assert store.listed == []
+    accepted = decide(seen).conditions["Accepted"]
+    assert (accepted.status, accepted.reason) == ("False", Reason.SOURCE_NOT_ALLOWED)
+    assert "another tenant's" in accepted.message
+
+
+class Emptied(Store):
+    """Knows outcomes, but what they led to was removed."""
+
+    async def prepared(self, *_: Any) -> bool:
+        return False
+
+
+async def test_what_was_removed_is_prepared_from_the_source_as_it_is_now_once_the_pinned_one_was_replaced() -> None:
+    key = request_key(PINNED)
+    store = Emptied({key: an_outcome(Reason.DIGEST_RECORDED)})
+    assert (await look(PINNED, store)).source.fingerprint == FINGERPRINT
+    seen = await look(PINNED, store, job=a_job(key, conditions=[FAILED]))
+    assert seen.source.fingerprint == REPLACED
+    assert seen.outcome is None

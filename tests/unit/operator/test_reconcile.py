@@ -155,11 +155,16 @@ async def test_a_silent_store_is_waited_for_and_starts_no_job(api: tuple[Api, Cl
     assert server.of("/jobs") == []
 
 
-async def test_an_object_of_another_version_is_left_alone(api: tuple[Api, Cluster]) -> None:
+async def test_a_model_that_fits_no_type_is_told_so_and_else_left_alone(api: tuple[Api, Cluster]) -> None:
     server, cluster = api
     strange = UNLISTED.having("spec.accelerator.mode", "Quantum")
     assert await reconcile(MODEL, a_context(cluster, model=strange)) == SETTINGS.resync_seconds
-    assert server.writes == []
+    conditions = {item["type"]: item for item in server.of("/status")[-1]["status"]["conditions"]}
+    for name in ("Accepted", "Ready"):
+        assert (conditions[name]["status"], conditions[name]["reason"]) == ("False", "InvalidSpec")
+    assert "spec.accelerator.mode" in conditions["Ready"]["message"]
+    assert server.of("/jobs") == []
+    assert server.of("/deployments") == []
 
 
 async def test_a_tenant_of_another_version_spoils_nobody_elses_passes(api: tuple[Api, Cluster]) -> None:

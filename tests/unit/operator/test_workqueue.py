@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 from enginery_operator.errors import ClusterUnavailableError, GoneError
-from enginery_operator.workqueue import RETRY_LIMIT_SECONDS, Interest, Key, WorkQueue
+from enginery_operator.workqueue import GONE_SECONDS, RETRY_LIMIT_SECONDS, Interest, Key, WorkQueue
 
 A, B = Key("InferenceModel", "team-a", "a"), Key("InferenceModel", "team-a", "b")
 
@@ -229,16 +229,33 @@ async def test_a_good_pass_forgets_failures_and_one_object_does_not_hold_up_anot
         assert queue._entries[A].due - clock.now <= 1.3
 
 
-async def test_an_object_that_is_gone_is_forgotten() -> None:
-    async def work(key: Key) -> None:
-        if key == B:
-            raise GoneError("not found", 404)
+async def test_an_object_whose_work_says_so_is_forgotten() -> None:
+    async def work(_: Key) -> None:
+        return None
 
     queue = WorkQueue(work, 2, Clock())
     async with running(queue):
         queue.add(A)
-        queue.add(B)
         await settled()
+        assert queue._entries == {}
+
+
+async def test_something_gone_leads_to_another_pass_that_finds_out_what() -> None:
+    done: list[Key] = []
+
+    async def work(key: Key) -> None:
+        done.append(key)
+        if len(done) == 1:
+            raise GoneError("not found", 404)
+
+    clock = Clock()
+    queue = WorkQueue(work, 2, clock)
+    async with running(queue):
+        queue.add(A)
+        await settled()
+        assert done == [A]
+        await passes(queue, clock, GONE_SECONDS + 1)
+        assert done == [A, A]
         assert queue._entries == {}
 
 
