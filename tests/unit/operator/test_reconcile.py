@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 from enginery_operator.cluster import Cluster
-from enginery_operator.decide.seen import Trouble
+from enginery_operator.conditions import Transition
+from enginery_operator.decide.seen import Trouble, Verdict
 from enginery_operator.errors import ClusterUnavailableError, GoneError
-from enginery_operator.reconcile import Context, reconcile
+from enginery_operator.reconcile import Context, _note, reconcile
 from enginery_operator.stored import ModelStore
 from enginery_operator.workqueue import Key
+from enginery_store.reasons import Reason
 from enginery_store.requests import Outcome, StoreAccess
 from kubernetes.aio import client
 from support.builders import NOW, ATenant, a_cache, a_model, a_node, a_tenant, some_settings
@@ -107,6 +109,13 @@ async def test_a_tenant_that_turns_up_changes_what_is_told(api: tuple[Api, Clust
     await reconcile(MODEL, ctx)
     assert (ready(server)["status"], ready(server)["reason"]) == ("Unknown", "Pending")
     assert server.of("/events")[-1]["reason"] != "TenantNotFound"
+
+
+@pytest.mark.parametrize("letter", ["a", "я", "字", "🦊"])
+def test_a_note_is_cut_by_bytes_and_never_inside_a_character(letter: str) -> None:
+    note = _note(Transition("Ready", Verdict("False", Reason.SOURCE_INVALID, letter * 1000)))
+    assert 1000 < len(note.encode()) <= 1024
+    assert set(note.removeprefix("Ready=False: ")) == {letter}
 
 
 @pytest.mark.parametrize("code", [403, 422, 500, 503])
