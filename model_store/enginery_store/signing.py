@@ -30,7 +30,11 @@ def sign(private_key_pem: bytes, payload: bytes) -> bytes:
 
 
 def verify(public_keys_pem: Sequence[str], payload: bytes, signature: bytes) -> None:
-    """Return when one of the keys signed `payload`; raise SignatureError otherwise. Several keys serve rotation."""
+    """Return when one of the keys signed `payload`; raise SignatureError otherwise. Several keys serve rotation:
+    one that is none is skipped, so that a slip in the new one does not take the old one's word away, and told when no
+    other key signed.
+    """
+    slip: str | None = None
     try:
         raw = base64.b64decode(signature, validate=False)
     except binascii.Error:
@@ -38,13 +42,17 @@ def verify(public_keys_pem: Sequence[str], payload: bytes, signature: bytes) -> 
     for pem in public_keys_pem:
         try:
             key = load_pem_public_key(pem.encode())
-        except ValueError as error:
-            raise SignatureError(f"a trusted public key is not PEM: {error}", reason=Reason.CONFIG_ERROR) from None
+        except ValueError:
+            slip = "a trusted public key is not PEM"
+            continue
         if not isinstance(key, Ed25519PublicKey):
-            raise SignatureError("a trusted public key is not Ed25519", reason=Reason.CONFIG_ERROR)
+            slip = "a trusted public key is not Ed25519"
+            continue
         try:
             key.verify(raw, payload)
         except InvalidSignature:
             continue
         return
+    if slip is not None:
+        raise SignatureError(f"{slip}, and no other signed this manifest", reason=Reason.CONFIG_ERROR)
     raise SignatureError(f"none of the {len(public_keys_pem)} trusted keys signed this manifest")

@@ -213,6 +213,9 @@ def _read_engine(
     except EngineryError as error:
         if error.retryable:
             raise
+        if error.reason is Reason.CONFIG_ERROR:
+            text = f"{folder}: {error.message}; correct the Tenant's spec.store.publicKeys"
+            return StoredEngine(None, trouble=Trouble(Reason.ENGINE_VERIFICATION_FAILED, text))
         return StoredEngine(None, trouble=_unverified(f"{folder}: {error.message}"))
     if manifest.key != key:
         return StoredEngine(None, trouble=_unverified(f"{folder} holds the manifest of another engine"))

@@ -130,6 +130,15 @@ async def test_what_does_not_verify_is_no_engine_and_final(fault: str, stage: St
     assert "remove the folder to have it built again" in found.trouble.message
 
 
+async def test_a_slip_in_the_tenants_keys_is_not_blamed_on_the_engine(stage: Stage) -> None:
+    stage.publish()
+    found = await stage.store.engine(stage.access, stage.prefix, KEY, ("junk",))
+    assert found is not None
+    assert found.trouble is not None
+    assert found.trouble.message.endswith("correct the Tenant's spec.store.publicKeys")
+    assert "remove the folder" not in found.trouble.message
+
+
 async def test_a_mended_engine_is_read_again(stage: Stage) -> None:
     stage.publish(key=OTHER)
     assert (await stage.engine(OURS)).manifest is None

@@ -94,3 +94,11 @@ def test_trusted_key_that_is_none_is_a_config_error() -> None:
         with pytest.raises(SignatureError) as caught:
             verify([key], PAYLOAD, sign(private(KEY), PAYLOAD))
         assert caught.value.reason == Reason.CONFIG_ERROR
+
+
+def test_a_slip_in_one_trusted_key_takes_no_other_ones_word_away() -> None:
+    elliptic = ELLIPTIC.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    signature = sign(private(KEY), PAYLOAD)
+    verify(["junk", elliptic, public(KEY)], PAYLOAD, signature)
+    with pytest.raises(SignatureError, match="not PEM, and no other signed this manifest"):
+        verify([public(OTHER), "junk"], PAYLOAD, signature)
