@@ -48,6 +48,7 @@ def measure(cluster: Cluster, counts: list[int]) -> list[Row]:
     access = platform_team.add_tenant(cluster, "scale", spec={"scheduling": SIMULATED})
     builder = StandInBuilder(
         cluster,
+        "scale",
         Credentials(access.builder.access_key, access.builder.secret_key),
         access.signing_key.encode(),
     )

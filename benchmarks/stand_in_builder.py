@@ -14,7 +14,15 @@ from typing import Any
 from enginery_cluster.state import Cluster
 from enginery_store.client import Credentials, StoreClient
 from enginery_store.identity import prepared_key
-from enginery_store.layout import MANIFEST_NAME, SIGNATURE_NAME, engine_folder, parse_uri, request_object
+from enginery_store.layout import (
+    MANIFEST_NAME,
+    PREPARED_MODEL_NAME,
+    SIGNATURE_NAME,
+    engine_folder,
+    parse_uri,
+    prepared_folder,
+    request_object,
+)
 from enginery_store.manifest import (
     AccuracyRecord,
     DeviceFacts,
@@ -33,9 +41,10 @@ _NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 @dataclass
 class StandInBuilder:
-    """Watches Jobs of the whole cluster and answers each once."""
+    """Watches Jobs of a namespace and answers each once."""
 
     cluster: Cluster
+    namespace: str
     credentials: Credentials
     signing_key: bytes
     answered: set[str] = field(default_factory=set)
@@ -43,8 +52,8 @@ class StandInBuilder:
 
     def start(self) -> None:
         """Begin to watch, in a thread."""
-        template = "{.metadata.namespace} {.metadata.name} {.spec.template.spec.containers[0].env[0].value}{'\\n'}"
-        command = [self.cluster.kubectl, "get", "jobs", "-A", "-w", "-o", f"jsonpath={template}"]
+        template = "{.metadata.name} {.spec.template.spec.containers[0].env[0].value}{'\\n'}"
+        command = [self.cluster.kubectl, "get", "jobs", "-n", self.namespace, "-w", "-o", f"jsonpath={template}"]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -58,7 +67,7 @@ class StandInBuilder:
         assert self._process is not None and self._process.stdout is not None  # noqa: PT018
         client: StoreClient | None = None
         for line in self._process.stdout:
-            _, name, request = line.rstrip("\n").split(" ", 2)
+            name, request = line.rstrip("\n").split(" ", 1)
             if name in self.answered:
                 continue
             self.answered.add(name)
@@ -80,6 +89,9 @@ class StandInBuilder:
             source_size_bytes=1,
             finished_at=datetime.now(UTC),
         )
+        folder = prepared_folder(parse_uri(request.prefix), outcome.prepared_key)
+        for name in (PREPARED_MODEL_NAME, MANIFEST_NAME):  # nobody reads them; they are looked for
+            client.write(folder / name, b"")
         client.write(request_object(parse_uri(request.prefix), request.key), outcome.to_json())
 
     def _build(self, client: StoreClient, request: BuildRequest) -> None:
