@@ -153,6 +153,10 @@ class Cache:
         """Builder Jobs of a tenant for a request or engine key, in whichever of its namespaces."""
         return self._all("jobs", (tenant, key))
 
+    def jobs_of_model(self, namespace: str, model: str) -> list[Object]:
+        """Builder Jobs that carry a model's label."""
+        return self._all("jobs", ("model", namespace, model))
+
     def pods_of_job(self, namespace: str, job: str) -> list[Object]:
         """Pods of a Job."""
         return self._all("pods", ("job", namespace, job))

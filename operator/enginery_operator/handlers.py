@@ -92,10 +92,13 @@ def _register_indices(registry: kopf.OperatorRegistry) -> None:
         return {name: slim(body) | {"spec": dict(body.get("spec", {})), "status": _node_status(body)}}
 
     @index("batch", "v1", "jobs", name="jobs", labels=_OURS)
-    def jobs(body: Body, **_: Any) -> Any:
+    def jobs(body: Body, namespace: str, **_: Any) -> Any:
         marks = body["metadata"]["labels"]
         job = slim(body, "status") | {"spec": {"suspend": body["spec"].get("suspend", False)}}
-        return {(marks.get(labels.TENANT), marks.get(labels.KEY)): job}
+        return {
+            (marks.get(labels.TENANT), marks.get(labels.KEY)): job,
+            ("model", namespace, marks[labels.MODEL]): job,
+        }
 
     @index("", "v1", "pods", name="pods", labels=_OURS)
     def pods(body: Body, namespace: str, **_: Any) -> Any:

@@ -30,7 +30,7 @@ from enginery_operator.render.service import service
 from enginery_operator.settings import Settings
 from enginery_operator.status import model_status, status_object, tenant_status, unfit_status
 from enginery_operator.stored import ModelStore
-from enginery_operator.workloads import SUSPENDED_FOR
+from enginery_operator.workloads import SUSPENDED_FOR, is_at_work
 from enginery_operator.workqueue import Claims, Interest, Key
 
 _log = logging.getLogger(__name__)
@@ -127,6 +127,29 @@ async def _act(seen: Observed, decision: Decision, ctx: Context) -> Trouble | No
 async def _let_go(seen: Observed, decision: Decision, ctx: Context) -> None:
     for revision in decision.rollout.remove:
         await ctx.cluster.delete("Deployment", seen.model.namespace, revision)
+    for job in _unwanted_jobs(seen, ctx):
+        await ctx.cluster.delete("Job", job["metadata"]["namespace"], job["metadata"]["name"])
+
+
+def _unwanted_jobs(seen: Observed, ctx: Context) -> list[dict[str, Any]]:
+    """Jobs at work for a revision that nobody asks for any more: they would take slices from the one that is wanted.
+
+    A build is left alone while the wanted engine keys are not known: it may well be one of them.
+    """
+    model = seen.model
+    me = Key(InferenceModel.KIND, model.namespace, model.name)
+    wanted = {name[: labels.KEY_LENGTH] for name in (seen.request_key, *(item.key for item in seen.engines)) if name}
+    return [
+        job
+        for job in ctx.cache.jobs_of_model(model.namespace, model.name)
+        if seen.revision is not None
+        and is_at_work(job)
+        and labels.is_of(job, model)
+        and labels.revision(job) != seen.revision
+        and (labels.component(job) == "prepare" or bool(seen.engines))
+        and labels.work(job)[1] not in wanted
+        and not ctx.interest.of(labels.work(job)[1]) - {me}
+    ]
 
 
 async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> None:

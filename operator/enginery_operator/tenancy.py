@@ -5,6 +5,7 @@ it, so that a new Tenant can take nothing from anybody.
 """
 
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from enginery_store.errors import EngineryError
@@ -161,9 +162,9 @@ def _store(tenant: Tenant, cache: Cache, reach: Trouble | None) -> Verdict:
         own = str(parse_uri(tenant.spec.store.prefix))
     except EngineryError as error:
         return Verdict("False", Reason.BUCKET_NOT_FOUND, error.message)
-    for other in cache.tenants():
+    for other in takewhile(lambda item: item.name != tenant.name, cache.tenants()):  # the older has it
         name, prefix = other.name, _normal(other.spec.store.prefix)
-        if name != tenant.name and (own.startswith(prefix) or prefix.startswith(own)):
+        if own.startswith(prefix) or prefix.startswith(own):
             return Verdict(
                 "False", Reason.PREFIX_CONFLICT, f"spec.store.prefix {own} and {prefix} of tenant {name} overlap"
             )

@@ -68,6 +68,15 @@ def _attempt(metadata: Object) -> int:
     return max(1, int(text)) if text.isdecimal() and len(text) <= ATTEMPT_DIGITS else 1
 
 
+def is_at_work(job: Object) -> bool:
+    """Whether a Job has neither ended nor begun to go."""
+    ended = any(
+        item["type"] in {"Complete", "Failed"} and item["status"] == "True"
+        for item in job.get("status", {}).get("conditions", [])
+    )
+    return not ended and not job["metadata"].get("deletionTimestamp")
+
+
 def _suspended(base: dict[str, Any], job: Object) -> JobSeen:
     """Ours carries why; any other was suspended by a queue, which will resume it."""
     why = job["metadata"].get("annotations", {}).get(SUSPENDED_FOR)

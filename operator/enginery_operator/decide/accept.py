@@ -12,6 +12,10 @@ FINAL = "will not be retried until the spec changes"
 """How a message ends when only the tenant can help."""
 
 
+ALLOWED = "continues by itself when the spec or the tenant's policy changes"
+"""How it ends when the platform team can help too."""
+
+
 def _fail(reason: Reason, message: str) -> Verdict:
     return Verdict("False", reason, message)
 
@@ -53,25 +57,25 @@ def policy_allows(seen: Observed) -> Verdict | None:
         return _fail(
             Reason.FORMAT_NOT_ALLOWED,
             f"spec.source.format {spec.source.format} is not allowed; write one of"
-            f" {', '.join(policy.allowed_formats)}; {FINAL}",
+            f" {', '.join(policy.allowed_formats)}; {ALLOWED}",
         )
     if policy.allowed_precisions is not None and spec.precision.type not in policy.allowed_precisions:
         return _fail(
             Reason.PRECISION_NOT_ALLOWED,
             f"spec.precision.type {spec.precision.type} is not allowed; write one of"
-            f" {', '.join(policy.allowed_precisions)}; {FINAL}",
+            f" {', '.join(policy.allowed_precisions)}; {ALLOWED}",
         )
     if not source_is_allowed(seen.tenant, spec.source.uri):
         return _fail(
             Reason.SOURCE_NOT_ALLOWED,
             f"spec.source.uri {spec.source.uri} lies outside {', '.join(policy.allowed_sources or ())}; copy the model"
-            f" there and write its new address; {FINAL}",
+            f" there and write its new address; {ALLOWED}",
         )
     if seen.foreign:
         return _fail(
             Reason.SOURCE_NOT_ALLOWED,
             f"spec.source.uri {spec.source.uri} lies in another tenant's part of the store; copy the model to a"
-            f" place of your own and write its address; {FINAL}",
+            f" place of your own and write its address; {ALLOWED}",
         )
     return None
 

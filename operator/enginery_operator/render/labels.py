@@ -77,6 +77,16 @@ def why_not_of(kind: str, obj: Mapping[str, Any], model: InferenceModel) -> str 
     return f"{text} not of this model; delete it, or rename the model"
 
 
+def revision(obj: Mapping[str, Any]) -> str:
+    """Revision an object was made for."""
+    return str(obj["metadata"]["labels"].get(REVISION, ""))
+
+
+def component(obj: Mapping[str, Any]) -> str:
+    """What an object is: prepare, build, runtime, service."""
+    return str(obj["metadata"]["labels"].get(COMPONENT, ""))
+
+
 def work(job: Mapping[str, Any]) -> tuple[str, str, str]:
     """What a builder Job does, for whichever model of its tenant: tenant, key and attempt."""
     marks = job["metadata"]["labels"]

@@ -56,12 +56,12 @@ CASES: dict[str, tuple[dict[str, Any], bool]] = {
     "another quantity is": (
         there(spec__template__spec__containers__0__resources={
             "requests": {"cpu": "999m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}}), False),
-    "an item more in a list is": (
-        there(spec__template__spec__containers__0__env=[{"name": "A", "value": "1"}, {"name": "B"}]), False),
+    "a named item that others added is not, as an apply would leave it": (
+        there(spec__template__spec__containers__0__env=[{"name": "A", "value": "1"}, {"name": "B"}]), True),
     "an item less in a list is": (there(spec__template__spec__containers__0__env=[]), False),
-    "another order is": (
+    "another order of named items is not": (
         there(spec__template__spec__volumes=[
-            {"name": "tmp", "emptyDir": {}}, {"name": "work", "emptyDir": {"sizeLimit": "20Gi"}}]), False),
+            {"name": "tmp", "emptyDir": {}}, {"name": "work", "emptyDir": {"sizeLimit": "20Gi"}}]), True),
     "another size of a folder is": (
         there(spec__template__spec__volumes=[
             {"name": "work", "emptyDir": {"sizeLimit": "21Gi"}}, {"name": "tmp", "emptyDir": {}}]), False),

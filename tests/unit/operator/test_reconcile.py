@@ -14,13 +14,14 @@ from enginery_operator.cluster import Cluster
 from enginery_operator.conditions import Transition
 from enginery_operator.decide.seen import Trouble, Verdict
 from enginery_operator.errors import ClusterUnavailableError, GoneError
-from enginery_operator.reconcile import Context, _note, reconcile
+from enginery_operator.reconcile import Context, _note, _unwanted_jobs, reconcile
+from enginery_operator.render import labels
 from enginery_operator.stored import ModelStore
 from enginery_operator.workqueue import Key
 from enginery_store.reasons import Reason
 from enginery_store.requests import Outcome, StoreAccess
 from kubernetes.aio import client
-from support.builders import NOW, ATenant, a_cache, a_model, a_node, a_tenant, some_settings
+from support.builders import NOW, ATenant, a_cache, a_model, a_node, a_tenant, an_observed, some_settings
 
 MODEL = Key("InferenceModel", "team-a", "resnet50")
 SETTINGS = some_settings(store=StoreAccess(endpoint="http://127.0.0.1:9"))
@@ -232,3 +233,34 @@ async def test_passes_over_one_model_do_not_pile_up_interest(api: tuple[Api, Clu
     ctx.cache._indices["models"] = {}
     await reconcile(MODEL, ctx)
     assert len(ctx.interest) == 0
+
+
+def a_job_of(model: str, revision: str, key: str, component: str, **changes: Any) -> dict[str, Any]:
+    marks = {labels.MODEL: "resnet50", labels.TENANT: "team-a", labels.KEY: key, labels.REVISION: revision}
+    owner = {"kind": "InferenceModel", "controller": True, "uid": model}
+    metadata = {"name": f"{component}-{key}", "namespace": "team-a", "ownerReferences": [owner]}
+    return {"metadata": metadata | {"labels": marks | {labels.COMPONENT: component}}, "status": {}} | changes
+
+
+UNWANTED: dict[str, tuple[dict[str, Any], bool]] = {
+    "the prepare Job of an earlier edit": (a_job_of("model-uid", "resnet50-old", "k1", "prepare"), True),
+    "one of the revision that is wanted": (a_job_of("model-uid", "resnet50-new", "k2", "prepare"), False),
+    "an earlier edit that asks for the same": (a_job_of("model-uid", "resnet50-old", "wanted", "prepare"), False),
+    "one that another model waits for": (a_job_of("model-uid", "resnet50-old", "shared", "prepare"), False),
+    "a build while the wanted keys are not known": (a_job_of("model-uid", "resnet50-old", "k3", "build"), False),
+    "somebody else's, with our labels": (a_job_of("other-uid", "resnet50-old", "k4", "prepare"), False),
+    "one that ended": (
+        a_job_of("model-uid", "resnet50-old", "k5", "prepare",
+                 status={"conditions": [{"type": "Complete", "status": "True"}]}), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", UNWANTED)
+async def test_jobs_that_nobody_asks_for_any_more_go(sentence: str, api: tuple[Api, Cluster]) -> None:
+    job, want = UNWANTED[sentence]
+    ctx = a_context(api[1])
+    ctx.cache._indices = dict(ctx.cache._indices) | {"jobs": {("model", "team-a", "resnet50"): [job]}}
+    ctx.interest.set(Key("InferenceModel", "team-a", "bert"), {"shared"})
+    seen = an_observed().having(revision="resnet50-new", request_key="wanted", engines=()).seen
+    seen = replace(seen, model=seen.model.model_copy(update={"metadata": seen.model.metadata | {"uid": "model-uid"}}))
+    assert bool(_unwanted_jobs(seen, ctx)) is want

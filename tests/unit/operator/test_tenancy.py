@@ -138,9 +138,11 @@ JUDGED: dict[str, tuple[dict[str, str], str, str, str]] = {
         judged(a_tenant(), younger(a_tenant("new", "team-a"))), "NamespacesReady", "True NamespacesBound",
         "True Active"),
     "a prefix inside another's, whatever its slashes": (
-        judged(INSIDE, a_tenant()), "StoreReady", "False PrefixConflict", "False PrefixConflict"),
+        judged(younger(INSIDE), a_tenant()), "StoreReady", "False PrefixConflict", "False PrefixConflict"),
     "a prefix around another's": (
-        judged(a_tenant(), INSIDE), "StoreReady", "False PrefixConflict", "False PrefixConflict"),
+        judged(younger(a_tenant()), INSIDE), "StoreReady", "False PrefixConflict", "False PrefixConflict"),
+    "a prefix that a younger tenant takes a part of": (
+        judged(a_tenant(), younger(INSIDE)), "StoreReady", "True StoreReachable", "True Active"),
     "a prefix that only begins alike": (
         judged(BESIDE, a_tenant()), "StoreReady", "True StoreReachable", "True Active"),
     "a store that is silent": (
