@@ -34,6 +34,7 @@ class Watcher:
 
     cluster: Cluster
     namespace: str
+    model: str
     seen: dict[str, float] = field(default_factory=dict)
     _processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -65,6 +66,8 @@ class Watcher:
 
     def _note(self, obj: dict[str, Any]) -> None:
         now, labels = time.perf_counter(), obj["metadata"].get("labels", {})
+        if self.model not in {labels.get("enginery.io/model"), obj["metadata"]["name"]}:
+            return
         component = labels.get("app.kubernetes.io/component", "")
         conditions = {c["type"]: c["status"] for c in obj.get("status", {}).get("conditions", [])}
         facts = {
@@ -83,13 +86,12 @@ class Watcher:
 
 def measure(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, float]:
     """Apply a model and return seconds since the apply at which each phase was first seen."""
-    namespace = manifest["metadata"]["namespace"]
-    watcher = Watcher(cluster, namespace)
+    namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+    watcher = Watcher(cluster, namespace, name)
     watcher.start()
     try:
         started = time.perf_counter()
         platform_team.apply(cluster, manifest)
-        name = manifest["metadata"]["name"]
         wait = ["wait", "--for=condition=Ready", f"imodel/{name}", "-n", namespace, "--timeout=300s"]
         platform_team.kubectl(cluster, *wait)
         watcher.seen.setdefault("Ready", time.perf_counter())

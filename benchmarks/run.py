@@ -26,9 +26,8 @@ import scale
 
 
 def _phases(cluster: Cluster, rounds: int) -> None:
-    """The example model, with an engine that no round finds in the store: each evaluates other samples."""
+    """The example model; no round finds anything of another in the store: each has a source and samples of its own."""
     access = platform_team.add_tenant(cluster, "team-a")
-    platform_team.upload(cluster, access, "magika/model.onnx", classify.MODEL)
     example = Path(__file__).parents[1] / "examples/01-file-classification/inferencemodel.yaml"
     results = []
     for number in range(rounds):
@@ -36,9 +35,11 @@ def _phases(cluster: Cluster, rounds: int) -> None:
             data = Path(folder) / "files.npz"
             classify.evaluation_file(data, classify.samples(200, skip=20))
             platform_team.upload(cluster, access, f"magika/evaluation-{number}/files.npz", data)
+        platform_team.upload(cluster, access, f"magika-{number}/model.onnx", classify.MODEL)
         model = yaml.safe_load(example.read_text())
         model["metadata"]["name"] = f"magika-{number}"
         model["spec"]["precision"]["accuracyGate"]["uri"] = f"s3://models/team-a/magika/evaluation-{number}/"
+        model["spec"]["source"]["uri"] = f"s3://models/team-a/magika-{number}/model.onnx"
         results.append(apply_to_ready.measure(cluster, model))
         platform_team.kubectl(cluster, "delete", "imodel", f"magika-{number}", "-n", "team-a")
     print(f"\n## kubectl apply to Ready, seconds ({rounds} rounds, real kubelet)\n")
