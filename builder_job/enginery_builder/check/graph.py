@@ -33,10 +33,11 @@ def interface(graph: onnx.GraphProto) -> tuple[tuple[TensorSpec, ...], tuple[Ten
     for value in real_inputs(graph):
         if not value.type.tensor_type.HasField("shape"):
             raise _invalid(f"input {quoted(value.name)} has no declared shape; export the model with input shapes")
-    for spec in inputs:
-        if 0 in spec.shape:
+        if any(
+            dim.WhichOneof("value") == "dim_value" and not dim.dim_value for dim in value.type.tensor_type.shape.dim
+        ):
             raise _invalid(
-                f"input {quoted(spec.name)} has a dimension of size 0, so no request could say anything; export the"
+                f"input {quoted(value.name)} has a dimension of size 0, so no request could say anything; export the"
                 " model with an example whose dimensions are at least 2"
             )
     return inputs, tuple(_spec("output", value) for value in graph.output)
