@@ -115,7 +115,7 @@ INVALID, SHAPES, OPERATOR = Reason.SOURCE_INVALID, Reason.INVALID_SHAPES, Reason
 CASES = {
     "an empty file": Case(lambda: b"", INVALID, ["model.onnx", "empty (0 bytes)"]),
     "an input that holds nothing": Case(
-        lambda: one("Identity", (FLOAT, [0, 4]), (FLOAT, [0, 4])), INVALID, ["input 'x'", "dimension of size 0"]
+        lambda: one("Identity", (FLOAT, [0, 4]), (FLOAT, [0, 4])), INVALID, ["input x", "dimension of size 0"]
     ),
     "plain text": Case(lambda: b"this is no model\n" * 10, INVALID, ["plain text"]),
     "an HTML error page": Case(lambda: b"\n<!DOCTYPE html><html>403</html>", INVALID, ["HTML or XML"]),
