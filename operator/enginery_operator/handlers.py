@@ -49,7 +49,9 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.persistence.finalizer = f"{GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP)
-    settings.queueing.worker_limit = 64
+    # No limit: kopf's worker of each listed object waits until every object of every kind is indexed, so a limit below
+    # their number is a deadlock at start. Our handlers only ask for a pass; the work queue bounds the work.
+    settings.queueing.worker_limit = None
     settings.queueing.error_delays = (1, 2, 5, 10, 30)
     settings.networking.error_backoffs = (1, 2, 5, 10, 10, 10)
     settings.networking.request_timeout = 60

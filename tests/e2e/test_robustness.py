@@ -187,6 +187,20 @@ def test_a_namespace_without_a_tenant_waits_for_one(kube: Kube, new_team: Callab
     team.wait("linear")
 
 
+def test_a_restart_among_hundreds_of_models_acts_at_once(kube: Kube, new_team: Callable[..., Workspace]) -> None:
+    """kopf holds each object of the first listing back until all of them are indexed: with more objects than it had
+    workers the operator would wait for itself for ever, alive and idle.
+    """
+    team = new_team(tenant=False)
+    names = [f"linear-{number}" for number in range(150)]
+    kube.apply(*(team.manifest(name, team.uri("linear.onnx")) for name in names))
+    team.wait(names[-1], "Accepted", "False", "TenantNotFound")
+    operator_pod.kill(kube)
+    operator_pod.wait_acting(kube)
+    team.apply("later", team.uri("linear.onnx"))
+    team.wait("later", "Accepted", "False", "TenantNotFound")
+
+
 UNSUPPORTED = {
     "precision": ({"precision": {"type": "FP16"}}, "spec.precision.type", "write FP32"),
     "server": ({"serving__server": "Triton"}, "spec.serving.server", "write Native"),
