@@ -3,21 +3,29 @@
 from collections.abc import Iterator
 
 import pytest
-from support.s3_servers import Bucket, S3Server, moto_server, named_server
-
-SERVERS = ["moto"] + (["named"] if named_server() else [])
+from support.s3_servers import OTHER_IS_NAMED, Bucket, S3Server, moto_server, other_server
 
 
-@pytest.fixture(scope="session", params=SERVERS)
+@pytest.fixture(scope="session", params=["moto", "other"])
 def s3_server(request: pytest.FixtureRequest) -> Iterator[S3Server]:
-    """Each S3 server there is; moto always, and the one that ENGINERY_S3_ENDPOINT names."""
+    """moto, or another server: the one that ENGINERY_S3_ENDPOINT names, else the test cluster's."""
     if request.param == "moto":
         with moto_server() as server:
             yield server
     else:
-        server = named_server()
-        assert server is not None
-        yield server
+        yield other_server()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every test runs on moto, and on the other server where one is named; a test marked `server` on that one only."""
+    kept, left = [], []
+    for item in items:
+        on = getattr(item, "callspec", None) and item.callspec.params.get("s3_server")  # type: ignore[attr-defined]
+        only = item.get_closest_marker("server")
+        wanted = set(only.args) if only else {"moto", "other"} if OTHER_IS_NAMED else {"moto"}
+        (kept if on is None or on in wanted else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 @pytest.fixture

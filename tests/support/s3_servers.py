@@ -14,6 +14,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from enginery_cluster.state import Cluster
 from enginery_store.client import Credentials, StoreClient
 from enginery_store.layout import Location
 from enginery_store.requests import StoreAccess
@@ -99,9 +100,14 @@ def moto_server() -> Iterator[S3Server]:
         server.stop()
 
 
-def named_server() -> S3Server | None:
-    """The second server, if the environment names one."""
-    endpoint = os.environ.get("ENGINERY_S3_ENDPOINT")
-    if not endpoint:
-        return None
-    return S3Server("named", endpoint, os.environ["ENGINERY_S3_ACCESS_KEY"], os.environ["ENGINERY_S3_SECRET_KEY"])
+OTHER_IS_NAMED = "ENGINERY_S3_ENDPOINT" in os.environ
+"""Whether somebody asks for every test to run on another server too."""
+
+
+def other_server() -> S3Server:
+    """The server that the environment names, else the one of the test cluster."""
+    if OTHER_IS_NAMED:
+        keys = (os.environ[f"ENGINERY_S3_{name}"] for name in ("ENDPOINT", "ACCESS_KEY", "SECRET_KEY"))
+        return S3Server("other", *keys)
+    s3 = Cluster.load("test").s3
+    return S3Server("other", s3.endpoint, s3.access_key, s3.secret_key)
