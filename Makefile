@@ -33,7 +33,7 @@ test: setup  ## Every test, on a cluster of its own (KEEP=1 leaves it running; A
 	@echo "== test, part 2 of 3: images"
 	@$(CLUSTER_PY) images --name test
 	@echo "== test, part 3 of 3: tests"
-	@$(if $(KEEP),,trap '$(CLUSTER_PY) down --name test >/dev/null 2>&1' EXIT;) $(PYTHON) -m pytest $(ARGS)
+	@$(if $(KEEP),,trap 'exit 130' INT TERM HUP; trap '$(CLUSTER_PY) down --name test 2>&1 | grep -v "is gone" >&2' EXIT;) $(PYTHON) -m pytest $(or $(ARGS),tests/unit tests)
 
 check: setup  ## Style, types, layers and generated files; what a change must pass before it is committed
 	@echo "== check, part 1 of 5: ruff check" && .venv/bin/ruff check .
@@ -54,5 +54,5 @@ images: setup  ## Build the three images and load what changed into the running 
 generate: setup  ## Write the CRDs from the API types, for crds/ and the chart
 	@$(PYTHON) -m enginery_operator.crd
 
-bench: setup  ## Measure the operator and the runtime; figures go to benchmarks/
+bench: setup  ## Measure the operator and the runtime; prints tables, as docs/benchmarks/ keeps
 	@$(PYTHON) benchmarks/run.py

@@ -123,8 +123,7 @@ The cluster keeps running. To go on:
   kubectl get imodel -A
   curl {url}/v2/models/{MODEL}
 
-To serve a model of your own, upload it (any S3 client; with the AWS one: aws s3 cp model.onnx \\
-s3://{platform_team.MODELS_BUCKET}/{NAMESPACE}/mine/model.onnx), for example:
+To serve a model of your own, upload it with any S3 client, for example:
 
   export AWS_ENDPOINT_URL_S3={cluster.s3.endpoint} AWS_REGION={cluster.s3.region}
   export AWS_ACCESS_KEY_ID={access.uploader.access_key} AWS_SECRET_ACCESS_KEY={access.uploader.secret_key}
@@ -133,16 +132,17 @@ s3://{platform_team.MODELS_BUCKET}/{NAMESPACE}/mine/model.onnx), for example:
 
 and apply
 
-  kubectl apply -f - <<END
-  apiVersion: enginery.io/v1alpha1
-  kind: InferenceModel
-  metadata: {{name: mine, namespace: {NAMESPACE}}}
-  spec:
-    source: {{format: ONNX, uri: s3://{platform_team.MODELS_BUCKET}/{NAMESPACE}/mine/model.onnx}}
-    accelerator: {{mode: CPU}}
-  END
-  kubectl wait --for=condition=Ready imodel/mine -n {NAMESPACE} --timeout=300s
-  curl http://$(kubectl get service mine -n {NAMESPACE} -o jsonpath={{.spec.clusterIP}}):8000/v2/models/mine
+kubectl apply -f - <<END
+apiVersion: enginery.io/v1alpha1
+kind: InferenceModel
+metadata: {{name: mine, namespace: {NAMESPACE}}}
+spec:
+  source: {{format: ONNX, uri: s3://{platform_team.MODELS_BUCKET}/{NAMESPACE}/mine/model.onnx}}
+  accelerator: {{mode: CPU}}
+  serving: {{resources: {{requests: {{cpu: 100m, memory: 256Mi}}}}}}
+END
+kubectl wait --for=condition=Ready imodel/mine -n {NAMESPACE} --timeout=300s
+curl http://$(kubectl get service mine -n {NAMESPACE} -o jsonpath={{.spec.clusterIP}}):8000/v2/models/mine
 
 What a field means: kubectl explain inferencemodel.spec.precision. When you are done: make cluster-down""")
 

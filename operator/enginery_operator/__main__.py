@@ -85,6 +85,7 @@ async def _operate(ctx: Context, queue: WorkQueue, stop: asyncio.Event, identity
     handlers.register(registry, ctx, queue)
     kopf_settings = kopf.OperatorSettings()
     handlers.configure(kopf_settings)
+    handlers.quieten()
     namespaces = list(ctx.settings.watch_namespaces)
     watches = kopf.operator(
         registry=registry,

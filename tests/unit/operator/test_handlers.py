@@ -1,5 +1,7 @@
 """kopf's side: bounded watches, no marks on objects, and which objects an event wakes."""
 
+import asyncio
+from importlib.metadata import version
 from typing import Any
 
 import kopf
@@ -9,6 +11,7 @@ from enginery_operator.cache import Cache, slim
 from enginery_operator.reconcile import Context
 from enginery_operator.render import labels
 from enginery_operator.workqueue import Key, WorkQueue
+from kopf._cogs.aiokits import aiotoggles
 from support.builders import H100, a_cache, a_model, a_tenant, some_settings
 
 
@@ -31,6 +34,37 @@ def test_nothing_is_done_behind_our_back() -> None:
     assert settings.persistence.finalizer.startswith("enginery.io/")
     assert settings.queueing.worker_limit is None  # any number below that of the objects would be a deadlock at start
     assert max(settings.queueing.error_delays) <= 30
+
+
+async def test_indexing_wakes_who_waits_once_and_not_for_every_object() -> None:
+    """With kopf's own toggles each of n objects wakes each of n others: here nobody wakes before all are indexed."""
+    toggles, woken = handlers._QuietToggles(all), 0
+
+    def is_on() -> bool:
+        nonlocal woken
+        woken += 1
+        return toggles.is_on()
+
+    async def wait() -> None:
+        async with toggles._condition:
+            await toggles._condition.wait_for(is_on)
+
+    blocker = await toggles.make_toggle(name="listing")
+    waiting = [asyncio.create_task(wait()) for _ in range(50)]
+    objects = [await toggles.make_toggle(name=str(number)) for number in range(50)]
+    for item in objects:
+        await toggles.drop_toggle(item)
+        await asyncio.sleep(0)
+    assert woken == 50  # each looked once, when it began to wait
+    await toggles.drop_toggle(blocker)
+    await asyncio.gather(*waiting)
+    assert woken == 100
+
+
+def test_kopf_is_the_version_whose_toggles_are_replaced() -> None:
+    assert version("kopf") == "1.45.2"
+    handlers.quieten()
+    assert aiotoggles.ToggleSet is handlers._QuietToggles
 
 
 def test_only_stateless_handlers_are_registered() -> None:
