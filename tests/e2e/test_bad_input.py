@@ -218,21 +218,21 @@ def test_a_missing_key_that_is_uploaded_is_served(row: Row) -> None:
     row.team.wait("absent", status="False", reason="SourceNotFound")
     row.team.upload("absent/model.onnx", linear(7))
     row.team.wait("absent")
-    assert row.team.infer("absent", [1, 2, 3, 4]) == [8, 15, 22, 29]
+    assert row.team.answers("absent", [1, 2, 3, 4], [8, 15, 22, 29])
 
 
 def test_a_bucket_that_is_opened_is_served(row: Row) -> None:
     row.team.wait("denied", status="False", reason="AccessDenied")
     platform_team._allow(row.team.kube.cluster, DENIED_BUCKET, row.team.access.builder, "", ["s3:GetObject"])
     row.team.wait("denied")
-    assert row.team.infer("denied", [1, 2, 3, 4]) == [6, 11, 16, 21]
+    assert row.team.answers("denied", [1, 2, 3, 4], [6, 11, 16, 21])
 
 
 def test_an_endpoint_that_comes_back_is_used(row: Row) -> None:
     row.team.wait("silent", "SourceVerified", "Unknown", "StoreUnavailable")
     row.road.open()
     row.team.wait("silent")
-    assert row.team.infer("silent", [1, 2, 3, 4]) == [3, 5, 7, 9]
+    assert row.team.answers("silent", [1, 2, 3, 4], [3, 5, 7, 9])
 
 
 def test_a_tenant_whose_endpoint_does_not_answer_waits_and_goes_on(

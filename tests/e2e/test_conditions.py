@@ -24,7 +24,7 @@ def test_kubectl_wait_right_after_a_new_source_waits_for_the_new_generation(team
     assert model is not None
     assert model["metadata"]["generation"] == 2 == model["status"]["observedGeneration"]
     assert model["status"]["source"]["uri"] == uri
-    assert team.infer("linear", [1, 2, 3, 4]) == [4, 7, 10, 13]
+    assert team.answers("linear", [1, 2, 3, 4], [4, 7, 10, 13])
 
 
 def test_a_label_moves_no_transition_time_and_a_spec_that_rolls_nothing_advances_the_generation(
@@ -53,7 +53,7 @@ def test_the_last_of_many_edits_wins(team: Workspace) -> None:
         team.apply("linear", uri)
     team.wait("linear")
     assert team.status("linear")["observedGeneration"] == len(uris)
-    assert team.infer("linear", [1, 2, 3, 4]) == [5, 9, 13, 17]
+    assert team.answers("linear", [1, 2, 3, 4], [5, 9, 13, 17])
     (left,) = eventually(lambda: found if len(found := team.deployments("linear")) == 1 else [], 60)
     assert left["metadata"]["name"] == team.status("linear")["targetRevision"]
 

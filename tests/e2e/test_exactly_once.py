@@ -99,7 +99,7 @@ def test_an_engine_deleted_from_the_store_is_built_once_more_while_the_old_pods_
     assert name.startswith("linear-build-")
     assert pods < {pod["metadata"]["uid"] for pod in team.pods("linear")}
     assert _transitions(team, "Available") == transitions
-    assert team.infer("linear", [1, 2, 3, 4]) == [3, 5, 7, 9]
+    assert team.answers("linear", [1, 2, 3, 4], [3, 5, 7, 9])
 
 
 def _transitions(team: Workspace, kind: str) -> tuple[str, str]:
@@ -120,4 +120,4 @@ def test_models_of_one_tenant_with_one_source_share_one_engine_and_its_jobs(
     (manifest,) = [name for name in team.stored("engines") if name.endswith("manifest.json")]
     assert manifest.endswith(f"{key.removeprefix('sha256:')}/manifest.json")
     for name in names:
-        assert team.infer(name, [1, 2, 3, 4]) == [3, 5, 7, 9]
+        assert team.answers(name, [1, 2, 3, 4], [3, 5, 7, 9])

@@ -49,7 +49,7 @@ def test_an_operator_killed_anywhere_within_an_apply_converges_and_does_nothing_
         operator_pod.wait_acting(kube)
     team.wait_all(*(f"seed-{seed}" for seed in seeds))
     for seed in seeds:
-        assert team.infer(f"seed-{seed}", [1, 2, 3, 4]) == [x * (seed + 2) + 1 for x in (1, 2, 3, 4)]
+        assert team.answers(f"seed-{seed}", [1, 2, 3, 4], [x * (seed + 2) + 1 for x in (1, 2, 3, 4)])
     created = audit.created("jobs", team.name)
     assert len(created) == 2 * len(seeds)
     assert set(created.values()) == {1}
@@ -79,7 +79,7 @@ def test_a_model_without_a_pod_says_so_and_again_when_it_is_back(team: Workspace
     team.wait("linear", "Available", "False", timeout=30)
     assert team.condition("linear")["status"] == "False"
     team.wait("linear")
-    assert team.infer("linear", [1, 2, 3, 4]) == [3, 5, 7, 9]
+    assert team.answers("linear", [1, 2, 3, 4], [3, 5, 7, 9])
 
 
 def test_with_the_store_gone_requests_are_answered_and_no_status_moves(
@@ -237,7 +237,7 @@ def test_a_stopped_model_frees_its_pods_keeps_its_engine_and_starts_without_a_bu
     team.patch("linear", state="Serving")
     team.wait("linear")
     assert audit.created("jobs", team.name) == built
-    assert team.infer("linear", [1, 2, 3, 4]) == [3, 5, 7, 9]
+    assert team.answers("linear", [1, 2, 3, 4], [3, 5, 7, 9])
 
 
 def test_a_deleted_model_takes_its_children_along_and_leaves_the_engine(team: Workspace) -> None:

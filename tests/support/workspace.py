@@ -146,6 +146,10 @@ class Workspace:
 
     # What the platform team sees
 
+    def answers(self, name: str, x: list[float], want: list[float]) -> bool:
+        """Whether requests are answered so within the time that a node's proxy may take to follow a Service (1 s)."""
+        return eventually(lambda: self.infer(name, x) == want, 5)
+
     def pods(self, name: str, component: str = "runtime") -> list[Object]:
         """Pods of a model that are not on their way out."""
         selector = f"enginery.io/model={name},app.kubernetes.io/component={component}"
