@@ -71,7 +71,8 @@ class Leadership:
         """Take or renew the Lease once; False when another holds it or the API server does not answer in time."""
         try:
             patience = min(self.lease.renew_deadline_seconds / 2, within_seconds)
-            return await asyncio.wait_for(self._take_or_renew(), patience)
+            async with asyncio.timeout(patience):  # wait_for of Python 3.11 may swallow a cancellation
+                return await self._take_or_renew()
         except (ClusterError, TimeoutError) as error:
             _log.warning("lease not renewed", extra={"error": str(error) or type(error).__name__})
             return False

@@ -162,7 +162,8 @@ class WorkQueue:
                 return key
             pause = self._due[0][0] - now if self._due else None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
+                async with asyncio.timeout(pause):  # wait_for of Python 3.11 may swallow a cancellation
+                    await self._wake.wait()
 
     def _stale(self, item: tuple[float, int, Key]) -> bool:
         entry = self._entries.get(item[2])
