@@ -82,7 +82,6 @@ async def observe(
         model=model,
         now=now,
         tenant=tenant,
-        tenancy_required=settings.tenancy.required,
         offers=offered,
         matching=wanted,
         source=asked.source,

@@ -409,7 +409,6 @@ def an_observed(model: AModel | None = None, *nodes: ANode) -> AnObserved:
             model=parsed,
             now=NOW,
             tenant=a_tenant().build(),
-            tenancy_required=True,
             offers=offered,
             matching=matching(parsed.spec.accelerator, offered, parsed.spec.build.targets.products or ()),
             source=SourceSeen(FINGERPRINT, 1000, ago(300)),

@@ -20,8 +20,8 @@ CONDITIONS = (*GATES, "Progressing", "Available", "ScalingReady", "Ready")
 def decide(seen: Observed) -> Decision:
     """One pass: every condition, the steps for Jobs, the rollout, and when to look again at the latest."""
     verdicts: dict[str, Verdict] = {"Accepted": accept.accepted(seen)}
-    prepare, builds = JobStep(), ()
-    steps: tuple[tuple[EngineSeen, JobStep], ...] = builds
+    prepare = JobStep()
+    steps: tuple[tuple[EngineSeen, JobStep], ...] = ()
     if verdicts["Accepted"].holds:
         verdicts["SourceVerified"], prepare = source.verified(seen)
     if (waits := _waits_for_quota(seen)) is not None:

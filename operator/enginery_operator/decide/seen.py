@@ -97,7 +97,6 @@ class Observed:
     model: InferenceModel
     now: datetime
     tenant: Tenant | None
-    tenancy_required: bool
     offers: tuple[Offer, ...]
     """Every kind of slice that exists."""
     matching: tuple[Offer, ...]
