@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,6 +19,15 @@ _Status = health_pb2.HealthCheckResponse
 
 NO_LIMIT = -1
 """What grpcio takes for unlimited."""
+
+AGE_JITTER = 0.1
+"""grpcio ends connections up to this share earlier or later than told."""
+
+POLL_SECONDS = 0.05
+"""How often open connections are counted while the server waits to be left."""
+
+_ESTABLISHED = "01"
+"""A connection's state in Linux' /proc/net/tcp."""
 
 
 class HealthCheck:
@@ -59,6 +69,7 @@ async def start_grpc(service: InferenceService, settings: Settings) -> grpc.aio.
             ("grpc.max_receive_message_length", settings.max_request_bytes),
             ("grpc.max_send_message_length", NO_LIMIT),
             ("grpc.max_metadata_size", settings.max_header_bytes),
+            ("grpc.max_connection_age_ms", int(1000 * settings.grpc_connection_age_seconds)),
             ("grpc.so_reuseport", 0),
         ],
         # What is read before it is decoded is bounded too; beyond the queue there are always some being written.
@@ -72,3 +83,26 @@ async def start_grpc(service: InferenceService, settings: Settings) -> grpc.aio.
         raise OSError(str(error)) from None
     await server.start()
     return server
+
+
+async def until_left(settings: Settings, seconds: float) -> None:
+    """Wait until no client is connected any more, at most so long and no longer than a connection can live.
+
+    grpcio answers CANCELLED to calls that reach it while it shuts down (grpc/grpc#41785), and clients take that for
+    their own doing and do not ask again. A connection that is ended by its age has no such moment.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + min(seconds, (1 + AGE_JITTER) * settings.grpc_connection_age_seconds + POLL_SECONDS)
+    while loop.time() < end and _connected(settings.grpc_port):  # noqa: ASYNC110 - the kernel sends no event
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _connected(port: int) -> bool:
+    """Whether the kernel knows an established connection of this local port; grpcio does not tell."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        path = Path(table)
+        for line in path.read_text().splitlines()[1:] if path.exists() else ():
+            _, local, _, state, *_ = line.split()
+            if state == _ESTABLISHED and int(local.rpartition(":")[2], 16) == port:
+                return True
+    return False

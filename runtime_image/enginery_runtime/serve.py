@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from enginery_store.requests import ServeRequest
 
-from enginery_runtime.grpc_server import start_grpc
+from enginery_runtime.grpc_server import start_grpc, until_left
 from enginery_runtime.http_server import HttpServer
 from enginery_runtime.lifecycle import Phase
 from enginery_runtime.limits import Budget
@@ -102,12 +102,13 @@ class Server:
         self.service.lifecycle.enter(Phase.DRAINING)
 
     async def _drain(self) -> None:
-        """Serve on for the drain delay, finish what was accepted, and cut what outlives the grace period."""
+        """Serve on until clients have left, finish what was accepted, and cut what outlives the grace period."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._settings.grace_seconds
         log.info("draining")
         if self._scheduler is not None:
             await asyncio.sleep(min(self._settings.drain_delay_seconds, self._settings.grace_seconds))
+            await until_left(self._settings, end - loop.time())
         self.service.lifecycle.enter(Phase.STOPPED)
         self._rest.stop_listening()
         self._metrics.stop_listening()

@@ -40,6 +40,9 @@ class Settings(BaseSettings):
     grace_seconds: float = Field(default=80.0, ge=0, le=3600)
     """From SIGTERM to the moment at which unfinished requests are cut: some seconds less than the pod's
     terminationGracePeriodSeconds, which the operator sets to 90."""
+    grpc_connection_age_seconds: float = Field(default=10.0, gt=0, le=3600)
+    """A gRPC connection is asked to be made anew after this, give or take a tenth: so clients spread over replicas that
+    came later, and a server that stops is left by all of them before it closes."""
     store_patience_seconds: float = Field(default=120.0, ge=0, le=3600)
     """How long a store that does not answer is asked again before the process ends with StoreUnavailable."""
     max_request_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)

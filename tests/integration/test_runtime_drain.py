@@ -12,6 +12,7 @@ import pytest
 from enginery_runtime.oip import grpc_service_pb2 as pb
 from enginery_store.requests import Batching
 from support.eventually import eventually
+from support.forwarder import Forwarder
 from support.oip import SERVICE, grpc_request, tensor, x_input
 from support.runtime_process import RuntimeProcess
 from support.runtime_stage import Stage
@@ -38,6 +39,10 @@ RETRYABLE = (httpx.ConnectError, httpx.RemoteProtocolError, httpx.ReadError, htt
 """No byte of an answer came: any client may ask again, elsewhere."""
 
 
+REFUSED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+"""The second for a call that meets the shutdown of grpcio: a client that stays until the very end can see it."""
+
+
 async def ask_rest(url: str, load: Load, ended: Callable[[], bool]) -> None:
     body = {"inputs": [x_input()]}
     async with httpx.AsyncClient(timeout=10) as client:
@@ -56,7 +61,7 @@ async def ask_rest(url: str, load: Load, ended: Callable[[], bool]) -> None:
                 load.wrong.append(answer.text)
 
 
-async def ask_grpc(address: str, load: Load, ended: Callable[[], bool]) -> None:
+async def ask_grpc(address: str, load: Load, ended: Callable[[], bool], pause_seconds: float = 0.02) -> None:
     message = grpc_request("tiny", ("x", "FP32", np.zeros((1, 4), np.float32)))
     async with grpc.aio.insecure_channel(address) as channel:
         infer = channel.unary_unary(
@@ -65,12 +70,12 @@ async def ask_grpc(address: str, load: Load, ended: Callable[[], bool]) -> None:
             response_deserializer=pb.ModelInferResponse.FromString,
         )
         while not ended():
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause_seconds)
             try:
                 await infer(message, timeout=10)
                 load.answered.append(time.monotonic())
             except grpc.aio.AioRpcError as error:
-                if error.code() is grpc.StatusCode.UNAVAILABLE:
+                if error.code() in REFUSED:
                     load.refused.append((time.monotonic(), error.details() or ""))
                 else:
                     load.wrong.append(repr(error))
@@ -78,7 +83,7 @@ async def ask_grpc(address: str, load: Load, ended: Callable[[], bool]) -> None:
 
 async def test_sigterm_under_load_fails_no_request_before_the_drain_delay_is_over(stage: Stage) -> None:
     order = stage.order(stage.publish(double_plus_one()), batching=Batching(max_batch_size=8))
-    with stage.runtime(order, drain_delay_seconds=2) as runtime:
+    with stage.runtime(order, drain_delay_seconds=2, grpc_connection_age_seconds=1) as runtime:
         await asyncio.to_thread(runtime.wait_ready)
         rest, rpc, told = Load(), Load(), 0.0
 
@@ -99,6 +104,29 @@ async def test_sigterm_under_load_fails_no_request_before_the_drain_delay_is_ove
         assert load.wrong == []
         assert [words for moment, words in load.refused if moment < told + 2] == []
         assert max(load.answered) > told + 1, "served on during the drain delay"
+
+
+async def test_grpc_clients_of_a_service_move_on_without_a_failed_call(stage: Stage) -> None:
+    """A call that meets the shutdown of grpcio is answered CANCELLED: so nobody may be connected by then."""
+    order, load = stage.order(stage.publish(double_plus_one())), Load()
+    with stage.runtime(order, grpc_connection_age_seconds=1) as old, stage.runtime(order) as new:
+        await asyncio.to_thread(old.wait_ready)
+        await asyncio.to_thread(new.wait_ready)
+        service, done = Forwarder("127.0.0.1", ("127.0.0.1", old.grpc_port)), asyncio.Event()
+        service.open()
+        asking = [ask_grpc(f"127.0.0.1:{service.port}", load, done.is_set, pause_seconds=0) for _ in range(8)]
+        tasks = [asyncio.create_task(one) for one in asking]
+        await asyncio.to_thread(eventually, lambda: len(load.answered) > 200)
+        service.turn_to(("127.0.0.1", new.grpc_port))
+        old.terminate()
+        code = await asyncio.to_thread(old.wait_end)
+        before = len(load.answered)
+        await asyncio.to_thread(eventually, lambda: len(load.answered) > before + 200)
+        done.set()
+        await asyncio.gather(*tasks)
+        service.close()
+    assert code == 0
+    assert (load.refused, load.wrong) == ([], [])
 
 
 def health_during_drain(runtime: RuntimeProcess) -> tuple[int, int]:

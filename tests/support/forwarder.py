@@ -31,6 +31,10 @@ class Forwarder:
         self._listener = socket.create_server((self._host, self.port))
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
+    def turn_to(self, upstream: tuple[str, int]) -> None:
+        """Send new connections there, and leave the old ones: what a Service does whose endpoints change."""
+        self._upstream = upstream
+
     def close(self) -> None:
         """Refuse from now on, and cut what is open."""
         if self._listener is not None:
