@@ -85,7 +85,7 @@ want=$(cat pyproject.toml requirements.lock | sha256sum)
 if [ "$(cat $stamp 2>/dev/null)" != "$want" ]; then
     say "step 2 of 3: Python packages (two minutes the first time)"
     [ -x $venv/bin/python ] || "$python" -m venv $venv
-    $venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[operator,builder,runtime,dev]' --constraint requirements.lock >&2
+    $venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[operator,builder,runtime,tensorrt,dev]' --constraint requirements.lock >&2
     echo "$want" >$stamp
 fi
 

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enginery_store.client import FileDigest
-from enginery_store.manifest import AccuracyRecord, DeviceFacts, LatencyRecord, PreparedManifest, TensorSpec
+from enginery_store.manifest import (
+    AccuracyRecord,
+    CalibrationRecord,
+    DeviceFacts,
+    LatencyRecord,
+    PreparedManifest,
+    TensorSpec,
+)
+
+from enginery_builder.backend import Compiled
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,13 @@ class ConvertedModel:
     files: tuple[Path, ...]
     checked: CheckedModel
     precision: str
+    reference: tuple[Path, ...] = ()
+    """The FP32 model and its external data, in the same folder; empty where `files` are it."""
+    calibration: CalibrationRecord | None = None
+    kept_nodes: tuple[str, ...] = ()
+    """Nodes that stay in FP32."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of the conversion."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +69,22 @@ class FetchedModel:
 
     path: Path
     manifest: PreparedManifest
+    reference: Path
+    """The FP32 model that engines are compared with; `path` itself where that is FP32."""
 
 
 @dataclass(frozen=True)
 class CompiledEngine:
-    """What a backend made: `files` are the engine, then files it refers to by name, all in one folder."""
+    """What a backend made, and what making it took."""
 
-    files: tuple[Path, ...]
+    compiled: Compiled
     build_seconds: int
+    peak_memory_bytes: int
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The engine, then files it refers to by name, all in one folder."""
+        return self.compiled.files
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
-"""The seam between the builder and what compiles: ONNX Runtime today, TensorRT as one more implementation.
+"""The seam between the builder and what compiles: ONNX Runtime, TensorRT and TensorRT-RTX.
 
 `build` picks one with `backend_for`; steps see nothing but these protocols, and no backend is imported before it is
 asked for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from enginery_store.errors import FinalError
-from enginery_store.manifest import BuildOptions, DeviceFacts, ShapeProfile, TensorSpec
+from enginery_store.manifest import BuildOptions, DeviceFacts, ShapeProfile, Target, TensorSpec
 from enginery_store.reasons import Reason
 
 Array = npt.NDArray[Any]
@@ -42,12 +43,47 @@ class OpenModel(Protocol):
     def run(self, feeds: Tensors) -> Tensors:
         """All outputs, by name. Raises EngineryError when the inputs do not fit or the run fails."""
 
+    def device_memory_bytes(self) -> int:
+        """Device memory it takes; 0 where it lives in the process's own."""
+
     def output_shapes(self) -> Mapping[str, list[int]]:
         """Output shapes as the library infers them, -1 where free."""
 
 
+@dataclass(frozen=True)
+class CompileOrder:
+    """What to compile, and where to put it."""
+
+    model: Path
+    """The prepared model; its external data lie beside it."""
+    folder: Path
+    name: str
+    """File name of the engine, without suffix."""
+    inputs: Sequence[TensorSpec]
+    profiles: Sequence[ShapeProfile]
+    options: BuildOptions
+    precision: str
+    """What the prepared model holds: FP32, FP16, BF16, INT8 or FP8."""
+    target: Target
+    timing_cache: bytes | None = None
+    """Timings of earlier builds for this kind of slice; None where the store holds none."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a backend made of it."""
+
+    files: tuple[Path, ...]
+    """The engine first, then files it refers to by name, all in the order's folder."""
+    layers: Mapping[str, int]
+    """Layers by the precision they compute in; empty where the backend does not tell."""
+    timing_cache: bytes | None = None
+    """To be stored for the next build of this kind; None when there is nothing new."""
+    timing_cache_state: Literal["Unused", "Cold", "Warm"] = "Unused"
+
+
 class Backend(Protocol):
-    """One way to compile: `version` and `device` decide whether a request is for this builder at all."""
+    """One way to compile: `version` and `target_in_hand` decide whether a request is for this builder at all."""
 
     def version(self) -> str:
         """The exact version, as engine keys hold it."""
@@ -55,27 +91,42 @@ class Backend(Protocol):
     def device(self) -> DeviceFacts:
         """The device in hand."""
 
-    def compile(
-        self, model: Path, folder: Path, profiles: list[ShapeProfile], options: BuildOptions, name: str
-    ) -> tuple[Path, ...]:
-        """Write the engine `name` into `folder`: the engine file first, then files it refers to by name.
-
-        Raises EngineryError (UnsupportedOperator, BuildOutOfMemory, BuildFailed).
+    def require_target(self, target: Target) -> None:
+        """Raise FinalError (EngineDeviceMismatch) that names both sides unless this pod can compile for the target, or
+        PassingError (DeviceUnavailable).
         """
 
-    def open(self, engine: Path) -> OpenModel:
-        """Load an engine that `compile` wrote, as the runtime will."""
+    def compile(self, order: CompileOrder) -> Compiled:
+        """Write the engine.
+
+        Raises EngineryError (UnsupportedOperator, InvalidShapes, BuildOutOfMemory, BuildFailed).
+        """
+
+    def open(self, engine: Path) -> OpenModel | None:
+        """Load an engine that `compile` wrote, as the runtime will; None when it cannot run where it is compiled."""
 
 
 def backend_for(name: str) -> Backend:
-    """The implementation of a request's backend. Raises FinalError (InvalidSpec) for one this image lacks."""
-    if name != "ONNXRuntime":
-        raise FinalError(
-            f"this builder has no backend {name}; set spec.build.backend to ONNXRuntime", reason=Reason.INVALID_SPEC
-        )
-    from enginery_builder.onnxruntime_backend import OnnxRuntimeBackend
+    """The implementation of a request's backend. Raises FinalError (ConfigError) for one this image lacks."""
+    if name == "ONNXRuntime":
+        from enginery_builder.onnxruntime_backend import OnnxRuntimeBackend
 
-    return OnnxRuntimeBackend()
+        return OnnxRuntimeBackend()
+    if name == "TensorRTRTX":
+        from enginery_builder.tensorrt.rtx import RTXBackend
+
+        return RTXBackend()
+    from enginery_builder.tensorrt.backend import TensorRTBackend
+
+    return TensorRTBackend()
+
+
+def wrong_device(target: Target, here: str, facts: DeviceFacts) -> FinalError:
+    """The error of a pod that runs on another kind of device than its request is for."""
+    return FinalError(
+        f"the request is for {target.name}, this pod runs on {here} ({facts.name}); the Job needs a node of its target",
+        reason=Reason.ENGINE_DEVICE_MISMATCH,
+    )
 
 
 def open_reference(model: Path, otherwise: Reason) -> OpenModel:

@@ -5,16 +5,16 @@ key of another version or device would be served where it cannot run.
 """
 
 import logging
+import resource
 import time
 from pathlib import Path
 
 from enginery_store.errors import FinalError
-from enginery_store.manifest import Target
 from enginery_store.reasons import Reason
 from enginery_store.requests import BuildRequest
 
 from enginery_builder.artifacts import CompiledEngine, FetchedModel
-from enginery_builder.backend import Backend
+from enginery_builder.backend import Backend, CompileOrder
 
 LOG = logging.getLogger(__name__)
 
@@ -31,24 +31,35 @@ def require_fit(backend: Backend, request: BuildRequest) -> None:
             " operator and builder images of one release",
             reason=Reason.CONFIG_ERROR,
         )
-    device = backend.device()
-    here = Target(accelerator="CPU", architecture=device.architecture).name
-    if request.target.name != here:
-        raise FinalError(
-            f"the request is for {request.target.name}, this pod runs on {here} ({device.name}); the Job needs a node"
-            " of its target",
-            reason=Reason.ENGINE_DEVICE_MISMATCH,
-        )
+    backend.require_target(request.target)
 
 
 def compile_engine(
-    backend: Backend, model: FetchedModel, request: BuildRequest, folder: Path, name: str
+    backend: Backend,
+    model: FetchedModel,
+    request: BuildRequest,
+    folder: Path,
+    name: str,
+    *,
+    timing_cache: bytes | None = None,
 ) -> CompiledEngine:
     """Compile into `folder` under the file name `name`. Raises what the backend raises."""
     folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     LOG.info("compiling", extra={"engine": request.key, "backend": request.backend})
-    files = backend.compile(model.path, folder, request.profiles, request.options, name)
-    seconds = round(time.monotonic() - started)
-    LOG.info("compiled", extra={"engine": request.key, "seconds": seconds, "bytes": files[0].stat().st_size})
-    return CompiledEngine(files, seconds)
+    order = CompileOrder(
+        model=model.path,
+        folder=folder,
+        name=name,
+        inputs=model.manifest.inputs,
+        profiles=request.profiles,
+        options=request.options,
+        precision=model.manifest.precision,
+        target=request.target,
+        timing_cache=timing_cache,
+    )
+    compiled = backend.compile(order)
+    seconds, peak = round(time.monotonic() - started), 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    size = compiled.files[0].stat().st_size
+    LOG.info("compiled", extra={"engine": request.key, "seconds": seconds, "bytes": size, "peak_memory": peak})
+    return CompiledEngine(compiled, seconds, peak)

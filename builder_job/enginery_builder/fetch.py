@@ -110,13 +110,14 @@ def fetch_prepared(client: StoreClient, prefix: Location, key: str, folder: Path
         raise PassingError(f"the prepared model {key} is not in the store; the source must be prepared again")
     if manifest.key != key or not manifest.files:
         raise IntegrityError(f"the manifest under {key} is of another prepared model")
-    _require_safe_names(file.name for file in manifest.files)
-    _require_room(folder, sum(file.size_bytes for file in manifest.files))
-    for file in manifest.files:
+    _require_safe_names(file.name for file in manifest.all_files)
+    _require_room(folder, sum(file.size_bytes for file in manifest.all_files))
+    for file in manifest.all_files:
         expected = FileDigest(file.size_bytes, file.sha256)
         _download(client, place / file.name, folder / file.name, Reason.ENGINE_VERIFICATION_FAILED, expected)
-    LOG.info("prepared model fetched", extra={"prepared": key, "files": len(manifest.files)})
-    return FetchedModel(folder / manifest.files[0].name, manifest)
+    LOG.info("prepared model fetched", extra={"prepared": key, "files": len(manifest.all_files)})
+    reference = manifest.reference_files or manifest.files
+    return FetchedModel(folder / manifest.files[0].name, manifest, folder / reference[0].name)
 
 
 def _download(

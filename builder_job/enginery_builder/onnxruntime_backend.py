@@ -10,10 +10,10 @@ from pathlib import Path
 
 import onnxruntime as ort
 from enginery_store.errors import EngineryError
-from enginery_store.manifest import BuildOptions, DeviceFacts, ShapeProfile
+from enginery_store.manifest import DeviceFacts, Target
 from enginery_store.reasons import Reason
 
-from enginery_builder.backend import OpenModel, Tensors
+from enginery_builder.backend import Compiled, CompileOrder, OpenModel, Tensors, wrong_device
 from enginery_builder.device import cpu_facts, usable_cpus
 from enginery_builder.onnxruntime_errors import converted
 
@@ -46,6 +46,10 @@ class OnnxRuntimeModel:
         except Exception as error:  # noqa: BLE001 - the library raises many types with no common base
             raise converted(error, self._otherwise) from None
 
+    def device_memory_bytes(self) -> int:
+        """It lives in the memory of the process."""
+        return 0
+
     def output_shapes(self) -> Mapping[str, list[int]]:
         """As inferred when the session was made."""
         return {
@@ -65,26 +69,31 @@ class OnnxRuntimeBackend:
         """The CPU."""
         return cpu_facts()
 
-    def compile(
-        self, model: Path, folder: Path, profiles: list[ShapeProfile], options: BuildOptions, name: str
-    ) -> tuple[Path, ...]:
+    def require_target(self, target: Target) -> None:
+        """The target is the CPU architecture of this pod."""
+        facts = cpu_facts()
+        here = Target(accelerator="CPU", architecture=facts.architecture).name
+        if target.name != here:
+            raise wrong_device(target, here, facts)
+
+    def compile(self, order: CompileOrder) -> Compiled:
         """Optimise offline. Profiles and options change nothing here: shapes stay free, the level is fixed."""
-        LOG.info("optimising", extra={"profiles": len(profiles), "optimization_level": options.optimization_level})
-        engine = folder / f"{name}.onnx"
-        weights = folder / f"{engine.name}.data"
+        LOG.info("optimising", extra={"profiles": len(order.profiles)})
+        engine = order.folder / f"{order.name}.onnx"
+        weights = order.folder / f"{engine.name}.data"
         session_options = _session_options(ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
         session_options.optimized_model_filepath = str(engine)
-        size = sum(file.stat().st_size for file in model.parent.iterdir())
+        size = sum(file.stat().st_size for file in order.model.parent.iterdir())
         for name_of_entry, setting in (
             ("file_name", weights.name),
             ("min_size_in_bytes", str(_EXTERNAL_MINIMUM_BYTES if size > INLINE_LIMIT_BYTES else INLINE_LIMIT_BYTES)),
         ):
             entry = f"session.optimized_model_external_initializers_{name_of_entry}"
             session_options.add_session_config_entry(entry, setting)
-        _session(model, session_options, Reason.BUILD_FAILED)
+        _session(order.model, session_options, Reason.BUILD_FAILED)
         if not engine.is_file() or not engine.stat().st_size:
             raise converted(RuntimeError("the optimiser wrote nothing"), Reason.BUILD_FAILED)
-        return (engine, weights) if weights.is_file() else (engine,)
+        return Compiled((engine, weights) if weights.is_file() else (engine,), layers={})
 
     def open(self, engine: Path) -> OpenModel:
         """As the runtime does: every optimisation, for this CPU."""

@@ -1,8 +1,9 @@
 """Names in the model store: from URIs and keys to buckets and object names. Pure; called by all three programs.
 
     <prefix>/requests/<request key>.json
-    <prefix>/prepared/<key[:2]>/<key>/{source.json, model.onnx[.data], manifest.json, manifest.sig}
+    <prefix>/prepared/<key[:2]>/<key>/{source.json, model.onnx[.data], reference.onnx[.data], manifest.json, manifest.sig}
     <prefix>/engines/<key[:2]>/<key>/{engine.plan | model.onnx, manifest.json, manifest.sig}
+    <prefix>/timing-caches/<backend version>/<product>/<slice>.cache
 
 A manifest is written last: a key with a manifest is complete.
 """
@@ -15,6 +16,7 @@ MANIFEST_NAME = "manifest.json"
 SIGNATURE_NAME = "manifest.sig"
 SOURCE_NAME = "source.json"
 PREPARED_MODEL_NAME = "model.onnx"
+REFERENCE_MODEL_NAME = "reference.onnx"
 
 _MINIMUM_BUCKET_LENGTH = 3
 
@@ -70,3 +72,11 @@ def prepared_folder(prefix: Location, key: str) -> Location:
 def engine_folder(prefix: Location, key: str) -> Location:
     """The folder of an engine."""
     return prefix / f"engines/{key[:2]}/{key}"
+
+
+def timing_cache_object(prefix: Location, backend_version: str, product: str, mig_profile: str) -> Location:
+    """Where TensorRT's timings for one kind of slice are kept.
+
+    Below the tenant's prefix: a cache holds compiled code, and so is trusted as far as its tenant is.
+    """
+    return prefix / f"timing-caches/{backend_version}/{product}/{mig_profile or 'whole'}.cache"

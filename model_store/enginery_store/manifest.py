@@ -91,6 +91,17 @@ class StoredFile(Document):
     size_bytes: int
 
 
+class CalibrationRecord(Document):
+    """What the scales of a quantized model were measured on."""
+
+    method: Literal["MinMax", "Entropy", "Percentile"]
+    samples: int
+    data_digest: str
+    distance: str = ""
+    """How far calibration data lie from evaluation data: 0 for the same distribution, 1 for nothing in common, as a
+    decimal string; empty where no evaluation data were given."""
+
+
 class PreparedManifest(Document):
     """`source.json` and `manifest.json` of a prepared model: what compilation starts from."""
 
@@ -106,14 +117,19 @@ class PreparedManifest(Document):
     outputs: list[TensorSpec]
     files: list[StoredFile]
     """The model first, then external data, named as the model refers to it."""
+    reference_files: list[StoredFile] = Field(default_factory=list)
+    """The FP32 model that engines are compared with, then its external data; empty where `files` are it."""
     opset: int
+    calibration: CalibrationRecord | None = None
+    kept_nodes: list[str] = Field(default_factory=list)
+    """Nodes that stay in FP32 because their activations leave the range of the precision asked for."""
     tool_versions: dict[str, str]
     created_at: datetime
 
     @property
     def all_files(self) -> list[StoredFile]:
         """Every blob that must be there."""
-        return self.files
+        return [*self.files, *self.reference_files]
 
 
 class BuildOptions(Document):
@@ -145,6 +161,9 @@ class AccuracyRecord(Document):
     samples: int
     data_digest: str
     """Digest of the evaluation data; `synthetic` where generated inputs stood in for it."""
+    measured_on: Literal["Device", "Reference"] = "Device"
+    """Device: the engine itself ran. Reference: it was compiled ahead of time where it cannot run, so the prepared
+    model ran in ONNX Runtime in its place."""
 
 
 class DeviceFacts(Document):
@@ -152,6 +171,8 @@ class DeviceFacts(Document):
 
     name: str
     architecture: str
+    compute_capability: str = ""
+    """For example 9.0; empty for a CPU."""
     driver_version: str = ""
     multiprocessors: int = 0
     memory_bytes: int = 0
@@ -178,12 +199,19 @@ class EngineManifest(Document):
     options: BuildOptions
     precision_requested: str
     precision_effective: str
+    layers: dict[str, int] = Field(default_factory=dict)
+    """Layers of the engine by the precision they compute in, as its inspector tells; empty where none tells."""
     accuracy: AccuracyRecord
     latency: list[LatencyRecord]
+    """Empty for an engine that was compiled ahead of time."""
     device: DeviceFacts
     device_memory_bytes: int
     """Memory the engine takes when loaded: device memory for a GPU, growth of the process for a CPU."""
     build_seconds: int
+    build_peak_memory_bytes: int = 0
+    """Most resident memory of the builder process."""
+    timing_cache: Literal["Unused", "Cold", "Warm"] = "Unused"
+    """Whether the compiler found timings of earlier builds for this kind of slice."""
     builder_version: str
     created_at: datetime
 

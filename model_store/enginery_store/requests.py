@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from enginery_store.manifest import BuildOptions, Document, ShapeProfile, Target
+from enginery_store.manifest import BuildOptions, CalibrationRecord, Document, ShapeProfile, Target
 from enginery_store.reasons import FINAL_REASONS, Reason
 
 REQUEST_VARIABLE = "ENGINERY_REQUEST"
@@ -100,10 +100,25 @@ class SourceRef(Document):
     in between, and the request is asked again."""
 
 
-class PrecisionRef(Document):
-    """What precision the prepared model shall hold."""
+class CalibrationRef(Document):
+    """Real inputs that activations are measured on: for scales (INT8, FP8) and for overflow (FP16, BF16)."""
 
-    type: Literal["Auto", "FP32", "FP16", "BF16", "INT8", "FP8"] = "FP32"
+    uri: str
+    samples: int
+    evaluation_uri: str = ""
+    """The accuracy gate's data: calibration data that look nothing like them are refused. Empty without a gate."""
+
+
+class PrecisionRef(Document):
+    """What precision the prepared model shall hold. Auto never gets here: the operator asks for one step at a time."""
+
+    type: Literal["FP32", "FP16", "BF16", "INT8", "FP8"] = "FP32"
+    prequantized: bool = False
+    """The source carries its own Q/DQ nodes (INT8, FP8): they are checked, and nothing is calibrated."""
+    rest: Literal["FP32", "FP16"] = "FP32"
+    """Precision of what is not quantized (INT8, FP8): FP16 on GPUs, FP32 on CPUs."""
+    calibration: CalibrationRef | None = None
+    """INT8 and FP8: the calibration data. FP16 and BF16: the gate's data; absent, generated inputs stand in."""
 
 
 class EvaluationRef(Document):
@@ -209,6 +224,10 @@ class Outcome(Document):
     prepared_key: str = ""
     source_digest: str = ""
     source_size_bytes: int = 0
+    calibration: CalibrationRecord | None = None
+    """What scales were measured on; absent where nothing was calibrated."""
+    notes: list[str] = Field(default_factory=list)
+    """Sentences for people about what was done to the model, such as the nodes that stay in FP32; at most eight."""
     builder_version: str = ""
     """Version of the builder that decided; a later one may do what this one refused."""
     finished_at: datetime

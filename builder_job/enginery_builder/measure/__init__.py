@@ -6,14 +6,16 @@ The reference is the FP32 prepared model, unoptimised, in ONNX Runtime, on the s
 import ctypes
 import logging
 
+from enginery_store.manifest import AccuracyRecord
 from enginery_store.reasons import Reason
 from enginery_store.requests import BuildRequest
 
 from enginery_builder.artifacts import CompiledEngine, FetchedFiles, FetchedModel, Measured
-from enginery_builder.backend import Backend, open_reference
+from enginery_builder.backend import Backend, OpenModel, open_reference
 from enginery_builder.device import resident_bytes
 from enginery_builder.measure.accuracy import on_data, on_generated
 from enginery_builder.measure.latency import latencies, working_points
+from enginery_builder.shapes import Shapes
 
 LOG = logging.getLogger(__name__)
 
@@ -25,19 +27,41 @@ def measure(
 
     Raises EngineryError (EvaluationDataInvalid, EvaluationFailed, BuildFailed).
     """
-    inputs, seed = model.manifest.inputs, request.key
     before = _settled_memory()
     opened = backend.open(engine.files[0])
-    points = working_points(opened, inputs, request.profiles, seed)
-    memory = max(_settled_memory() - before, sum(file.stat().st_size for file in engine.files))
+    if opened is None:
+        return _ahead_of_time(backend, engine, model, request, data)
+    points = working_points(opened, model.manifest.inputs, request.profiles, request.key)
+    memory = opened.device_memory_bytes() or max(_settled_memory() - before, _size(engine))
     latency = latencies(opened, points)
-    reference = open_reference(model.path, Reason.EVALUATION_FAILED)
-    if request.evaluation is not None and data is not None:
-        accuracy = on_data(reference, opened, inputs, profiles=request.profiles, asked=request.evaluation, data=data)
-    else:
-        accuracy = on_generated(reference, opened, inputs, [point.shapes for point in points], seed)
+    accuracy = _accuracy(opened, [point.shapes for point in points], model, request, data)
     LOG.info("measured", extra={"metric": accuracy.metric, "degradation": accuracy.degradation, "memory": memory})
     return Measured(accuracy, tuple(latency), memory, backend.device())
+
+
+def _ahead_of_time(
+    backend: Backend, engine: CompiledEngine, model: FetchedModel, request: BuildRequest, data: FetchedFiles | None
+) -> Measured:
+    """The engine cannot run here: its prepared model stands in for it in the comparison, and nothing is timed."""
+    stand_in = open_reference(model.path, Reason.EVALUATION_FAILED)
+    points = working_points(stand_in, model.manifest.inputs, request.profiles, request.key)
+    accuracy = _accuracy(stand_in, [point.shapes for point in points], model, request, data)
+    accuracy = accuracy.model_copy(update={"measured_on": "Reference"})
+    LOG.info("compared ahead of time", extra={"metric": accuracy.metric, "degradation": accuracy.degradation})
+    return Measured(accuracy, (), _size(engine), backend.device())
+
+
+def _accuracy(
+    opened: OpenModel, shapes: list[Shapes], model: FetchedModel, request: BuildRequest, data: FetchedFiles | None
+) -> AccuracyRecord:
+    inputs, reference = model.manifest.inputs, open_reference(model.reference, Reason.EVALUATION_FAILED)
+    if request.evaluation is not None and data is not None:
+        return on_data(reference, opened, inputs, profiles=request.profiles, asked=request.evaluation, data=data)
+    return on_generated(reference, opened, inputs, shapes, request.key)
+
+
+def _size(engine: CompiledEngine) -> int:
+    return sum(file.stat().st_size for file in engine.files)
 
 
 def _settled_memory() -> int:

@@ -59,7 +59,10 @@ def publish_prepared(
         inputs=list(model.checked.inputs),
         outputs=list(model.checked.outputs),
         files=upload(stores.store, place, model.files),
+        reference_files=upload(stores.store, place, model.reference),
         opset=model.checked.opset,
+        calibration=model.calibration,
+        kept_nodes=list(model.kept_nodes),
         tool_versions={name: version(name) for name in ("enginery", "onnx", "onnxruntime")},
         created_at=datetime.now(UTC),
     )
@@ -93,7 +96,10 @@ def publish_engine(
         latency=list(measured.latency),
         device=measured.device,
         device_memory_bytes=measured.memory_bytes,
+        layers=dict(engine.compiled.layers),
         build_seconds=engine.build_seconds,
+        build_peak_memory_bytes=engine.peak_memory_bytes,
+        timing_cache=engine.compiled.timing_cache_state,
         builder_version=version("enginery"),
         created_at=datetime.now(UTC),
     )

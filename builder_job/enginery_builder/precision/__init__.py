@@ -1,0 +1,1 @@
+"""Puts a precision into the graph. Called by `prepare`."""

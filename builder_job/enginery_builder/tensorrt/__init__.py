@@ -1,0 +1,1 @@
+"""Compiles with TensorRT and TensorRT-RTX. Reached through `backend`."""
