@@ -1,19 +1,24 @@
-"""Installs what one extra of pyproject.toml needs, without the distribution itself: a layer of the images that only
-changes with the dependencies. Run by the Dockerfiles: `python3 dependencies.py operator`.
+"""Installs an image's Python side in two layers. Run by the Dockerfiles, with the build argument EXTRAS of pyproject.toml:
+
+    python3 dependencies.py libraries     what the extras need, which changes seldom
+    python3 dependencies.py program       the distribution itself, which rebuilds in seconds
 
 Without an index (PIP_NO_INDEX) the build backend comes from the same wheels.
 """
 
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 
-def main(extra: str) -> None:
-    """Install the extra's requirements under the constraints of the lock."""
+def main(layer: str) -> None:
+    """Install one layer under the constraints of the lock."""
+    extras = os.environ["EXTRAS"].split(",")
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"][extra]]
+    libraries = [wish for extra in extras for wish in project["optional-dependencies"][extra]]
+    wanted = [*project["dependencies"], *libraries] if layer == "libraries" else [f".[{','.join(extras)}]"]
     pip = [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--constraint", "requirements.lock"]
     subprocess.run([*pip, *wanted], check=True)
 

@@ -29,15 +29,21 @@ class Program:
 
     name: str
     folder: str
+    packages: tuple[str, ...] = ()
+    """Folders of shared packages it needs beside the store's."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Files and folders that end up in the image, as the Dockerfile copies them."""
         shared = ("pyproject.toml", "requirements.lock", "local_cluster/dependencies.py", "model_store")
-        return (*shared, self.folder)
+        return (*shared, *self.packages, self.folder)
 
 
-PROGRAMS = (Program("operator", "operator"), Program("builder", "builder_job"), Program("runtime", "runtime_image"))
+PROGRAMS = (
+    Program("operator", "operator"),
+    Program("builder", "builder_job", ("tensorrt_engine",)),
+    Program("runtime", "runtime_image", ("tensorrt_engine",)),
+)
 """What `make images` builds."""
 
 
