@@ -48,8 +48,8 @@ cluster-up: setup  ## Start the local cluster, or find that it runs
 cluster-down: setup  ## End the local cluster and remove everything of it (NAME=all: every cluster of this checkout)
 	@$(CLUSTER_PY) down $(if $(filter all,$(NAME)),--all,--name $(NAME))
 
-images: setup  ## Build the three images and load what changed into the running cluster
-	@$(CLUSTER_PY) images --name $(NAME)
+images: setup  ## Build the images and load what changed into the running cluster (CONVERTERS="tensorflow pytorch" adds)
+	@$(CLUSTER_PY) images --name $(NAME) $(if $(CONVERTERS),--converters $(CONVERTERS))
 
 generate: setup  ## Write the CRDs from the API types, for crds/ and the chart
 	@$(PYTHON) -m enginery_operator.crd

@@ -1,6 +1,6 @@
 """Composition root: log, request, guard, story, termination message, exit code. Started by a Job's container.
 
-python3 -m enginery_builder prepare|build [--request FILE]
+python3 -m enginery_builder fetch|prepare|build [--request FILE]
 """
 
 import argparse
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lambda: leave(verdict.timed_out(given.command, request.timeout_seconds), settings),
     )
     guard.start()
-    result = run(request, settings)
+    result = run(given.command, request, settings)
     if not guard.disarm():
         return leave(verdict.timed_out(given.command, request.timeout_seconds), settings)
     return leave(result, settings)
@@ -48,24 +48,27 @@ def read_request(command: str, path: Path | None) -> PrepareRequest | BuildReque
     """The order, from a file or the environment. Raises FinalError (ConfigError) when it is not one."""
     data = path.read_bytes() if path else os.environ.get(REQUEST_VARIABLE, "")
     try:
-        return parse_document(PrepareRequest, data) if command == "prepare" else parse_document(BuildRequest, data)
+        return parse_document(BuildRequest, data) if command == "build" else parse_document(PrepareRequest, data)
     except DocumentError as error:
         text = f"{path or REQUEST_VARIABLE} holds no order for {command}: {error.message}"
         raise FinalError(text, reason=Reason.CONFIG_ERROR) from None
 
 
-def run(request: PrepareRequest | BuildRequest, settings: Settings) -> Verdict:
-    """The story of this kind of request; whatever ends it becomes a verdict. Heavy libraries are imported here."""
-    command = request.kind.lower()
+def run(command: str, request: PrepareRequest | BuildRequest, settings: Settings) -> Verdict:
+    """The story of this command; whatever ends it becomes a verdict. Heavy libraries are imported here."""
     LOG.info("started", extra={"command": command, "key": request.key, "model": request.model.model_dump()})
     try:
-        if isinstance(request, PrepareRequest):
-            from enginery_builder.prepare import prepare
+        if isinstance(request, BuildRequest):
+            from enginery_builder.build import build
 
-            return prepare(request, settings)
-        from enginery_builder.build import build
+            return build(request, settings)
+        if command == "fetch":
+            from enginery_builder.deliver import deliver
 
-        return build(request, settings)
+            return deliver(request, settings)
+        from enginery_builder.prepare import prepare
+
+        return prepare(request, settings)
     except BaseException as error:
         LOG.exception("failed", extra={"command": command, "key": request.key})
         return verdict.failure(error, command)
@@ -83,8 +86,8 @@ def leave(result: Verdict, settings: Settings) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="enginery_builder", description="Prepare or build one model.")
-    parser.add_argument("command", choices=["prepare", "build"])
+    parser = argparse.ArgumentParser(prog="enginery_builder", description="Fetch, prepare or build one model.")
+    parser.add_argument("command", choices=["fetch", "prepare", "build"])
     parser.add_argument("--request", type=Path, help=f"request document; the variable {REQUEST_VARIABLE} otherwise")
     return parser.parse_args(arguments)
 

@@ -45,6 +45,10 @@ class CheckedModel:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     opset: int
+    shape_inputs: tuple[str, ...] = ()
+    """Inputs whose values are sizes; ranges of profiles hold their values."""
+    notes: tuple[str, ...] = ()
+    """What is legal and probably not meant, one sentence each."""
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,13 @@ from enginery_store.layout import parse_uri
 from enginery_store.reasons import Reason
 from enginery_store.requests import BuildRequest
 
-from enginery_builder import compile, fetch, measure, publish  # noqa: A004 - the step is named for what it does
+from enginery_builder import compile, fetch, measure, publish, timing_cache  # noqa: A004 - the step's own name
 from enginery_builder.artifacts import FetchedFiles
 from enginery_builder.backend import backend_for
+from enginery_builder.datasets import EVALUATION
 from enginery_builder.settings import Settings
 from enginery_builder.stores import Stores, open_stores
 from enginery_builder.verdict import Verdict, success
-
-EVALUATION_LIMIT_BYTES = 8 * 1024**3
-"""Evaluation data beyond it are refused before they are fetched."""
 
 
 def build(request: BuildRequest, settings: Settings) -> Verdict:
@@ -39,7 +37,9 @@ def _build(request: BuildRequest, stores: Stores, folder: Path) -> bool:
     model = fetch.fetch_prepared(stores.store, stores.prefix, request.prepared_key, folder / "prepared")
     data = _evaluation_data(request, stores, folder / "evaluation")
     name = f"model-{uuid.uuid4().hex[:8]}"  # of its own, as two builders of one key must not overwrite each other
-    engine = compile.compile_engine(backend, model, request, folder / "engine", name)
+    stored = timing_cache.read(stores, request)
+    engine = compile.compile_engine(backend, model, request, folder / "engine", name, timing_cache=stored.data)
+    timing_cache.replace(stores, stored, engine.compiled.timing_cache)
     measured = measure.measure(backend, engine, model, request, data)
     return publish.publish_engine(stores, request, model, engine, measured)
 
@@ -47,4 +47,4 @@ def _build(request: BuildRequest, stores: Stores, folder: Path) -> bool:
 def _evaluation_data(request: BuildRequest, stores: Stores, folder: Path) -> FetchedFiles | None:
     if request.evaluation is None:
         return None
-    return fetch.fetch_evaluation(stores.source, parse_uri(request.evaluation.uri), folder, EVALUATION_LIMIT_BYTES)
+    return fetch.fetch_data(stores.source, parse_uri(request.evaluation.uri), folder, EVALUATION)

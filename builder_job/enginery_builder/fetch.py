@@ -1,4 +1,4 @@
-"""Brings sources, prepared models and evaluation data to local disk. Called by `prepare` and `build`.
+"""Brings sources, prepared models and data to local disk. Called by `prepare`, `deliver` and `build`.
 
 A listing is taken first and judged (replaced? too large? a name that climbs?) before any byte is fetched; sizes and
 digests are compared afterwards. Nothing is ever written outside the folder given.
@@ -12,11 +12,13 @@ from pathlib import Path
 from enginery_store.client import FileDigest, StoreClient
 from enginery_store.errors import FinalError, IntegrityError, ObjectMissingError, PassingError
 from enginery_store.identity import ListedObject, content_digest, fingerprint
-from enginery_store.layout import MANIFEST_NAME, Location, prepared_folder
+from enginery_store.layout import MANIFEST_NAME, Location, parse_uri, prepared_folder
 from enginery_store.manifest import PreparedManifest
 from enginery_store.reasons import Reason
+from enginery_store.requests import PrepareRequest
 
 from enginery_builder.artifacts import FetchedFiles, FetchedModel
+from enginery_builder.datasets import DATA_LIMIT_BYTES, Purpose
 from enginery_builder.wording import quoted
 
 LOG = logging.getLogger(__name__)
@@ -26,6 +28,19 @@ DOWNLOAD_ATTEMPTS = 3
 
 _SEGMENT_BYTES = 255
 """Longest file name that Linux file systems take."""
+
+
+def fetch_source(client: StoreClient, request: PrepareRequest, folder: Path) -> FetchedFiles:
+    """The source of a request, as pinned: listing, size and digest judged. Raises EngineryError."""
+    uri = request.source.uri
+    location = parse_uri(uri)
+    listing = client.list_objects(location)
+    require_unchanged(listing, request.source.fingerprint, uri)
+    require_size(listing, request.max_source_bytes, uri)
+    source = fetch_files(client, location, listing, folder)
+    require_unchanged(client.list_objects(location), fingerprint(listing), uri)
+    require_digest(source, request.source.digest)
+    return source
 
 
 def require_unchanged(listing: Sequence[ListedObject], expected: str, uri: str) -> None:
@@ -78,23 +93,20 @@ def fetch_files(client: StoreClient, location: Location, listing: Sequence[Liste
     return FetchedFiles(folder, files, content_digest({name: file.sha256 for name, file in files.items()}))
 
 
-def fetch_evaluation(client: StoreClient, location: Location, folder: Path, limit_bytes: int) -> FetchedFiles:
-    """The .npz files at a location, in one folder. Raises FinalError (EvaluationDataInvalid) when there are none."""
+def fetch_data(client: StoreClient, location: Location, folder: Path, purpose: Purpose) -> FetchedFiles:
+    """The .npz files at a location, in one folder. Raises FinalError (the purpose's reasons): none there, too many."""
     try:
         listing = [item for item in client.list_objects(location) if item.name.endswith(".npz")]
     except ObjectMissingError:
         listing = []
     if not listing:
         raise FinalError(
-            f"no .npz file at {quoted(str(location))}; upload the evaluation data as .npz files",
-            reason=Reason.EVALUATION_DATA_INVALID,
+            f"no .npz file at {quoted(str(location))}; upload the {purpose.name} data as .npz files",
+            reason=purpose.missing,
         )
     total = sum(item.size_bytes for item in listing)
-    if total > limit_bytes:
-        raise FinalError(
-            f"the evaluation data hold {total} bytes; at most {limit_bytes} are read. Upload fewer samples",
-            reason=Reason.EVALUATION_DATA_INVALID,
-        )
+    if total > DATA_LIMIT_BYTES:
+        raise purpose.fault(f"the files hold {total} bytes; at most {DATA_LIMIT_BYTES} are read. Upload fewer samples")
     return fetch_files(client, location, listing, folder)
 
 

@@ -15,7 +15,7 @@ _UNKNOWN = (
     re.compile(r'In Node, \("(?P<node>[^"]*)", (?P<op>\w+), "(?P<domain>[^"]*)".*No Op registered for', re.DOTALL),
     re.compile(r"Could not find an implementation for (?P<op>[\w.]+)\(\d+\) node with name '(?P<node>[^']*)'"),
 )
-_MEMORY = re.compile(r"bad_alloc|[Ff]ailed to allocate memory|Could not allocate|out of memory", re.IGNORECASE)
+_MEMORY = re.compile(r"bad_alloc|(?:failed to|could not|cannot) allocate|out of memory", re.IGNORECASE)
 
 
 def converted(error: BaseException, otherwise: Reason) -> EngineryError:

@@ -15,11 +15,14 @@ GUESSES = (8, 1, 32, 224)
 
 
 def profile_shapes(inputs: Sequence[TensorSpec], profile: ShapeProfile, end: str, guess: int = 1) -> Shapes:
-    """Shapes at one end (`min`, `opt` or `max`) of a profile; inputs it leaves out are as `free_shapes` says."""
+    """Shapes at one end (`min`, `opt` or `max`) of a profile; inputs it leaves out are as `free_shapes` says.
+
+    An input of fixed shape keeps it: where its values are sizes, its range holds those.
+    """
     ranges: dict[str, InputRange] = {item.name: item for item in profile.inputs}
     plain = free_shapes(inputs, 1, guess)
     return {
-        spec.name: tuple(getattr(ranges[spec.name], end)) if spec.name in ranges else plain[spec.name]
+        spec.name: tuple(getattr(ranges[spec.name], end)) if spec.name in ranges and -1 in spec.shape else plain[spec.name]
         for spec in inputs
     }
 

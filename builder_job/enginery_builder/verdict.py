@@ -18,7 +18,7 @@ from enginery_builder.wording import bounded
 UNEXPECTED = 1
 """Exit code of an error nobody foresaw."""
 
-_UNFORESEEN = {"prepare": Reason.CONVERSION_FAILED, "build": Reason.BUILD_FAILED}
+_UNFORESEEN = {"fetch": Reason.CONVERSION_FAILED, "prepare": Reason.CONVERSION_FAILED, "build": Reason.BUILD_FAILED}
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 

@@ -50,7 +50,7 @@ def _down(arguments: argparse.Namespace) -> None:
 def _images(arguments: argparse.Namespace) -> None:
     from enginery_cluster import images
 
-    images.images(arguments.name)
+    images.images(arguments.name, arguments.converters)
 
 
 def _env(arguments: argparse.Namespace) -> None:
@@ -120,7 +120,9 @@ def _parser() -> argparse.ArgumentParser:
     removal = command("down", _down, "end the cluster and remove everything of it")
     removal.add_argument("--all", action="store_true", help="every cluster of this checkout")
     removal.add_argument("--verify", action="store_true", help="remove nothing, fail if anything is left")
-    command("images", _images, "build the three programs' images and load them into the cluster")
+    building = command("images", _images, "build the programs' images and load them into the cluster")
+    frameworks = ["tensorflow", "pytorch"]
+    building.add_argument("--converters", nargs="*", choices=frameworks, default=(), help="framework images to add")
     command("env", _env, "print shell variables of the cluster, for eval")
     command("status", _status, "list this checkout's clusters")
     shell = command("shell", _shell, "run a program in the node's namespaces (default: a shell)")

@@ -137,8 +137,16 @@ def _values(cluster: Cluster, config: dict[str, Any], replicas: int) -> dict[str
         repository, _, tag = reference.rpartition(":")
         return {"repository": repository, "tag": tag}
 
+    tags = asdict(cluster.images)
+    # Nothing computes on simulated GPUs: there the CPU images stand in for those of GPUs, and say what they lack.
+    stand_ins = {"builderTensorRT": "builder", "runtimeTensorRT": "runtime", "runtimeTensorRTRTX": "runtime"}
+    if cluster.provider == "existing":
+        stand_ins = {}
+    converters = {"tensorFlow": tags.pop("converter_tensorflow"), "pyTorch": tags.pop("converter_pytorch")}
     return {
-        "images": {name: image(tag) for name, tag in asdict(cluster.images).items()}
+        "images": {name: image(tag) for name, tag in tags.items()}
+        | {"converters": {name: image(tag) for name, tag in converters.items() if tag}}
+        | {name: image(tags[program]) for name, program in stand_ins.items()}
         | {"pullPolicy": "Never" if cluster.provider == "namespaces" else "IfNotPresent"},
         "store": {"endpoint": cluster.s3.endpoint, "region": cluster.s3.region},
         "replicas": replicas,

@@ -33,6 +33,8 @@ class Images:
     operator: str = ""
     builder: str = ""
     runtime: str = ""
+    converter_tensorflow: str = ""
+    converter_pytorch: str = ""
 
 
 @dataclass(frozen=True)

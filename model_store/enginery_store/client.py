@@ -186,15 +186,19 @@ class StoreClient:
 
     def read(self, location: Location) -> bytes:
         """The bytes of a small object (at most DOCUMENT_LIMIT_BYTES)."""
+        return self.read_tagged(location, DOCUMENT_LIMIT_BYTES)[0]
+
+    def read_tagged(self, location: Location, limit_bytes: int) -> tuple[bytes, str]:
+        """The bytes of an object and their ETag, for a later `write(if_match=...)`. DocumentError beyond the limit."""
         with self._converted(location):
             answer = self._s3.get_object(Bucket=location.bucket, Key=location.key)
-            body: bytes = answer["Body"].read(DOCUMENT_LIMIT_BYTES + 1)
+            body: bytes = answer["Body"].read(limit_bytes + 1)
             whole = len(body) == answer["ContentLength"]
-        if len(body) > DOCUMENT_LIMIT_BYTES:
-            raise DocumentError(f"{location} is larger than a document may be ({DOCUMENT_LIMIT_BYTES} bytes)")
+        if len(body) > limit_bytes:
+            raise DocumentError(f"{location} is larger than a document may be ({limit_bytes} bytes)")
         if not whole:
             raise StoreUnavailableError(f"the connection broke while reading {location}")
-        return body
+        return body, answer["ETag"]
 
     def read_document(self, location: Location, kind: type[D]) -> D | None:
         """The document at a location; None when there is none. Raises DocumentError when it is not of its kind."""
@@ -203,25 +207,27 @@ class StoreClient:
         except ObjectMissingError:
             return None
 
-    def write(self, location: Location, data: bytes, *, if_absent: bool = False) -> bool:
-        """Store a small object. With `if_absent` the first writer wins; returns whether these bytes were written.
+    def write(self, location: Location, data: bytes, *, if_absent: bool = False, if_match: str = "") -> bool:
+        """Store a small object; returns whether these bytes were written.
 
-        A store without conditional writes answers NotImplemented; then existence is checked before, which leaves a
-        window in which two equal writers both write: harmless, as equal keys mean equal meaning.
+        With `if_absent` the first writer wins. With `if_match` they replace only the object that has this ETag. A store
+        without conditional writes answers NotImplemented; then what is there is looked at before, which leaves a
+        window in which two writers both write: harmless, as equal keys mean equal meaning.
         """
+        condition: Any = {"IfNoneMatch": "*"} if if_absent else {"IfMatch": if_match} if if_match else {}
         with self._converted(location):
-            if not if_absent:
-                self._s3.put_object(Bucket=location.bucket, Key=location.key, Body=data)
-                return True
             try:
-                self._s3.put_object(Bucket=location.bucket, Key=location.key, Body=data, IfNoneMatch="*")
+                self._s3.put_object(Bucket=location.bucket, Key=location.key, Body=data, **condition)
             except ClientError as error:
                 code = error.response["Error"]["Code"]
-                if code in {"PreconditionFailed", "412", "ConditionalRequestConflict"}:
+                if condition and code in {"PreconditionFailed", "412", "ConditionalRequestConflict"}:
                     return False
-                if code not in {"NotImplemented", "501", "InvalidArgument"}:
+                if if_match and code in {"NoSuchKey", "404"}:  # what was to be replaced is gone
+                    return False
+                if not condition or code not in {"NotImplemented", "501", "InvalidArgument"}:
                     raise
-                if self._head(location) is not None:
+                there = self._head(location)
+                if (there.etag if there else "") != if_match:
                     return False
                 self._s3.put_object(Bucket=location.bucket, Key=location.key, Body=data)
             return True

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from enginery_store.manifest import BuildOptions, CalibrationRecord, Document, ShapeProfile, Target
+from enginery_store.manifest import BuildOptions, CalibrationRecord, Document, ShapeProfile, StoredFile, Target
 from enginery_store.reasons import FINAL_REASONS, Reason
 
 REQUEST_VARIABLE = "ENGINERY_REQUEST"
@@ -28,6 +28,18 @@ SIGNING_KEY_NAME = "signing.key"
 
 TERMINATION_LIMIT_BYTES = 4096
 """The kubelet keeps no more of a termination message."""
+
+SOURCE_FOLDER = "source"
+"""Below the work folder: what `fetch` brought, read by `convert`. See enginery_converter for who may write what."""
+
+SOURCE_FILES_NAME = "source.json"
+"""Below the work folder, out of the converter's reach: SourceFiles."""
+
+CONVERTED_FOLDER = "converted"
+"""Below the work folder: the ONNX model that `convert` made, and its Conversion."""
+
+CONVERSION_NAME = "converted.json"
+"""Below CONVERTED_FOLDER: Conversion."""
 
 EXIT_CODES: dict[Reason, int] = {
     Reason.INVALID_SPEC: 10,
@@ -55,6 +67,7 @@ EXIT_CODES: dict[Reason, int] = {
     Reason.ENGINE_VERIFICATION_FAILED: 32,
     Reason.ENGINE_DEVICE_MISMATCH: 33,
     Reason.ENGINE_LOAD_FAILED: 34,
+    Reason.PRECISION_NOT_SUPPORTED_BY_HARDWARE: 35,
     Reason.STORE_UNAVAILABLE: 50,
     Reason.STORE_TLS_FAILED: 51,
     Reason.DEVICE_UNAVAILABLE: 52,
@@ -146,6 +159,9 @@ class PrepareRequest(Document):
     source: SourceRef
     precision: PrecisionRef
     profiles: list[ShapeProfile]
+    backends: list[Literal["TensorRT", "TensorRTRTX", "ONNXRuntime"]] = Field(default_factory=list)
+    """What will compile the model: what these are known to refuse is refused here already, before a GPU is taken. Part
+    of the request key, as profiles are. Empty: only what no backend takes is refused."""
     max_source_bytes: int
     """A larger source is refused before it is fetched (SourceTooLarge)."""
     timeout_seconds: int
@@ -253,3 +269,27 @@ class TerminationMessage(Document):
         ):
             text = text[: len(text) * 3 // 4]
         return encoded
+
+
+class SourceFiles(Document):
+    """What `fetch` left for the containers after it."""
+
+    kind: Literal["SourceFiles"] = "SourceFiles"
+    version: Literal["v1"] = "v1"
+    digest: str
+    """`sha256:<hex>` over all of it, as identity.content_digest counts."""
+    files: list[StoredFile]
+    """Names below SOURCE_FOLDER."""
+
+
+class Conversion(Document):
+    """What `convert` left: how it made the ONNX model, or why the source cannot become one."""
+
+    kind: Literal["Conversion"] = "Conversion"
+    version: Literal["v1"] = "v1"
+    tool_versions: dict[str, str] = Field(default_factory=dict)
+    """Framework and exporter by distribution name."""
+    warnings: list[str] = Field(default_factory=list)
+    """Sentences for people about what the conversion did; at most eight."""
+    refusal: TerminationMessage | None = None
+    """Final, and about the source itself; there is no model then."""

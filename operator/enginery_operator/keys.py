@@ -9,12 +9,16 @@ from typing import Any
 
 from enginery_store import identity
 from enginery_store.manifest import BuildOptions, ShapeProfile
-from enginery_store.requests import Batching, EvaluationRef, PrecisionRef, SourceRef, StoreAccess
+from enginery_store.requests import Batching, CalibrationRef, EvaluationRef, PrecisionRef, SourceRef, StoreAccess
 
 from enginery_operator.api.schema import APIType
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.backends import ONNXRUNTIME, QUANTIZED, RTX, backend_of
 from enginery_operator.settings import Settings
 from enginery_operator.targets import Offer
+
+OVERFLOW_SAMPLES = 300
+"""Samples of the gate's data that show which activations leave the range of FP16 or BF16."""
 
 REVISION_HASH_LENGTH = 8
 """Hex digits of a revision's name after the model's."""
@@ -46,6 +50,8 @@ def revision_name(model: InferenceModel, fingerprint: str) -> str:
         "accelerator": _wishes(spec.accelerator),
         "serving": _wishes(serving),
     }
+    if spec.precision.type == "Auto" and spec.objective is not None:
+        parts["objective"] = _wishes(spec.objective)  # it decides which precision serves
     return f"{model.name}-{identity.digest_of(parts)[:REVISION_HASH_LENGTH]}"
 
 
@@ -67,15 +73,35 @@ def profiles(model: InferenceModel) -> list[ShapeProfile]:
     return [ShapeProfile.model_validate(profile.model_dump(by_alias=True)) for profile in given]
 
 
-def precision_ref(model: InferenceModel) -> PrecisionRef:
-    """The precision the prepared model shall hold."""
-    return PrecisionRef(type=model.spec.precision.type)
+def precision_ref(model: InferenceModel, precision: str) -> PrecisionRef:
+    """The order for one precision: the spec's own type, or a step of Auto."""
+    wanted = model.spec.precision
+    quantized = precision in QUANTIZED
+    prequantized = quantized and wanted.quantization == "Prequantized"
+    return PrecisionRef.model_validate(
+        {
+            "type": precision,
+            "prequantized": prequantized,
+            "rest": "FP16" if quantized and backend_of(model) != ONNXRUNTIME else "FP32",
+            "calibration": None if prequantized else _calibration(model, precision),
+        }
+    )
+
+
+def _calibration(model: InferenceModel, precision: str) -> CalibrationRef | None:
+    """Scales come from the calibration data; overflow of half precision shows on the gate's data, where there are."""
+    gate, given = model.spec.precision.accuracy_gate, model.spec.precision.calibration
+    if precision in QUANTIZED and given is not None and given.uri is not None:
+        return CalibrationRef(uri=given.uri, samples=given.samples, evaluation_uri=gate.uri if gate else "")
+    if precision in {"FP16", "BF16"} and gate is not None:
+        return CalibrationRef(uri=gate.uri, samples=min(gate.samples, OVERFLOW_SAMPLES))
+    return None
 
 
 def options(model: InferenceModel) -> BuildOptions:
     """Builder options. ONNX Runtime has none of TensorRT's, so they do not split its engines."""
     build = model.spec.build
-    if backend(model) == "ONNXRuntime":
+    if backend_of(model) == ONNXRUNTIME:
         return BuildOptions()
     return BuildOptions(
         optimization_level=build.optimization_level,
@@ -98,29 +124,28 @@ def batching(model: InferenceModel) -> Batching:
     return Batching.model_validate(wanted.model_dump(exclude_none=True)) if wanted else Batching()
 
 
-def backend(model: InferenceModel) -> str:
-    """The compiler: Auto is TensorRT on GPUs, ONNX Runtime on CPUs."""
-    chosen = model.spec.build.backend
-    if chosen != "Auto":
-        return chosen
-    return "ONNXRuntime" if model.spec.accelerator.mode == "CPU" else "TensorRT"
+def compilers(model: InferenceModel) -> list[Any]:
+    """What will compile the prepared model: a source that these refuse is refused for them alone."""
+    return [backend_of(model)]
 
 
 def backend_version(model: InferenceModel, settings: Settings) -> str:
-    """Exact version of that compiler inside the installation's images."""
-    return settings.onnxruntime_version if backend(model) == "ONNXRuntime" else settings.tensorrt_version
+    """Exact version of the model's compiler inside the installation's images."""
+    versions = {ONNXRUNTIME: settings.onnxruntime_version, RTX: settings.tensorrt_rtx_version}
+    return versions.get(backend_of(model), settings.tensorrt_version)
 
 
-def request_key(model: InferenceModel, fingerprint: str, prefix: str) -> str:
-    """Key of the prepare request."""
-    source = source_ref(model, fingerprint).model_dump(by_alias=True)
+def request_key(model: InferenceModel, fingerprint: str, prefix: str, precision: PrecisionRef) -> str:
+    """Key of the prepare request for one precision."""
+    source = source_ref(model, fingerprint).model_dump(by_alias=True) | {"backends": compilers(model)}
     secret = model.spec.source.credentials_secret_ref
     if secret is not None:
         # Other credentials may see what these could not: the outcome is theirs.
         source["credentials"] = f"{model.namespace}/{secret.name}"
     return identity.request_key(
         source=source,
-        precision=precision_ref(model).model_dump(by_alias=True),
+        precision={"type": precision.type}
+        | precision.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True),
         profiles=[profile.model_dump(by_alias=True) for profile in profiles(model)],
         prefix=prefix,
     )
@@ -132,7 +157,7 @@ def engine_key(model: InferenceModel, prepared: str, offer: Offer, settings: Set
     asked: Mapping[str, Any] | None = gate.model_dump(by_alias=True, exclude={"max_degradation"}) if gate else None
     return identity.engine_key(
         prepared=prepared,
-        backend=backend(model),
+        backend=backend_of(model),
         backend_version=backend_version(model, settings),
         target=offer.target.model_dump(by_alias=True),
         profiles=[profile.model_dump(by_alias=True) for profile in profiles(model)],

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from enginery_store.reasons import Reason
-from enginery_store.requests import Outcome, StoreAccess
+from enginery_store.requests import PrecisionRef, StoreAccess
 
 from enginery_operator import keys
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.backends import fitting, missing_images
 from enginery_operator.cache import Cache
-from enginery_operator.decide.accept import source_is_allowed
-from enginery_operator.decide.seen import EngineSeen, JobSeen, Observed, RevisionSeen, SourceSeen, Trouble
+from enginery_operator.decide import ladder
+from enginery_operator.decide.accept import locations, source_is_allowed
+from enginery_operator.decide.seen import Candidate, EngineSeen, JobSeen, Observed, RevisionSeen, SourceSeen
 from enginery_operator.render import labels
 from enginery_operator.settings import Settings
 from enginery_operator.stored import ModelStore
@@ -28,26 +30,6 @@ WhyNoPod = Callable[[str, str], Awaitable[str | None]]
 
 POD_SECONDS = 5
 """A Job has its first pod within this time, unless something refuses it."""
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A request of the model under one pin: its key, what is stored, and the Job at work on it."""
-
-    source: SourceSeen
-    key: str | None = None
-    outcome: Outcome | None = None
-    trouble: Trouble | None = None
-    job: JobSeen | None = None
-
-    @property
-    def failed(self) -> bool:
-        """Whether it led to nothing, by its stored outcome or its Job's end: which may be that the source is another
-        by now, and then no attempt under the old pin can succeed.
-        """
-        if self.outcome is not None:
-            return self.outcome.failed
-        return self.job is not None and self.job.state == "Failed"
 
 
 async def _unknown(namespace: str, job: str) -> str | None:  # noqa: ARG001 - a WhyNoPod
@@ -68,36 +50,51 @@ async def observe(
     selector, products = tenant.spec.scheduling.node_selector if tenant else None, model.spec.build.targets.products
     offered = cache.offers(selector)
     wanted = matching(model.spec.accelerator, offered, products or ())
-    existing = matching(model.spec.accelerator, cache.offers(selector, resting=True), products or ())
-    asked = _Asked(SourceSeen(None))
-    engines: tuple[EngineSeen, ...] = ()
+    source, candidates = SourceSeen(None), [_first(model)]
     if tenant is not None:
-        look = _Look(model, tenant, keys.store_access(tenant, settings), cache, store, settings, now, why_no_pod)
-        asked = await look.ask()
-        engines = await look.engines(asked.outcome, wanted, existing)
-        if asked.outcome is not None and await look.prepared_is_gone(asked.outcome, engines):
-            asked, engines = await look.ask(anew=True), ()
-    fingerprint, revisions = asked.source.fingerprint, _revisions(model, cache)
+        resting = matching(model.spec.accelerator, cache.offers(selector, resting=True), products or ())
+        targets = _Targets(fitting(model, wanted), fitting(model, resting))
+        access = keys.store_access(tenant, settings)
+        look = _Look(model, tenant, access, cache, store, settings, now, why_no_pod, targets)
+        source, candidates = await look.candidates()
+    fingerprint, revisions = source.fingerprint, _revisions(model, cache)
     return Observed(
         model=model,
         now=now,
         tenant=tenant,
         offers=offered,
         matching=wanted,
-        source=asked.source,
-        foreign=tenant is not None and in_foreign_prefix(tenant, model.spec.source.uri, cache),
+        source=source,
         revision=None if fingerprint is None else keys.revision_name(model, fingerprint),
-        request_key=asked.key,
-        outcome=asked.outcome,
-        outcome_trouble=asked.trouble,
-        prepare_job=asked.job,
-        engines=engines,
+        current=ladder.chosen(model, candidates),
+        candidates=tuple(candidates),
+        foreign=_foreign(model, tenant, cache),
+        missing_images=missing_images(model, settings.images),
         revisions=revisions,
         serving=_serving(model, cache, revisions),
         recheck_seconds=settings.jobs.recheck_seconds,
         retry_base_seconds=settings.jobs.retry_base_seconds,
         start_deadline_seconds=settings.jobs.start_deadline_seconds,
     )
+
+
+def _first(model: InferenceModel) -> Candidate:
+    """The first candidate before anything is known of it."""
+    return Candidate(keys.precision_ref(model, ladder.following(model, ()) or model.spec.precision.type))
+
+
+def _foreign(model: InferenceModel, tenant: Tenant | None, cache: Cache) -> frozenset[str]:
+    if tenant is None:
+        return frozenset()
+    return frozenset(field for field, uri in locations(model).items() if in_foreign_prefix(tenant, uri, cache))
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """What engines are for: kinds of slices that nodes offer now, and those that resting nodes would."""
+
+    wanted: tuple[Offer, ...]
+    existing: tuple[Offer, ...]
 
 
 @dataclass(frozen=True)
@@ -112,23 +109,34 @@ class _Look:
     settings: Settings
     now: datetime
     why_no_pod: WhyNoPod
+    targets: _Targets
 
-    async def ask(self, *, anew: bool = False) -> _Asked:
-        """The request under the pinned listing; one that failed is asked again once the listing differs.
-
-        `anew`: what an earlier answer led to is gone, so it counts as no answer.
+    async def candidates(self) -> tuple[SourceSeen, list[Candidate]]:
+        """The pinned source, and every precision that is tried on it: another one only when what is stored of those
+        before it asks for it.
         """
+        source, first = await self._pinned_first()
+        found = [first]
+        while source.fingerprint is not None and (precision := ladder.following(self.model, found)) is not None:
+            found.append(await self._candidate(source.fingerprint, keys.precision_ref(self.model, precision)))
+        return source, found
+
+    async def _pinned_first(self) -> tuple[SourceSeen, Candidate]:
+        """The first candidate under the pinned listing; one that failed is asked again once the listing differs: that
+        may be why, and then no attempt under the old pin can succeed.
+        """
+        first = _first(self.model)
         pinned = _pinned(self.model)
-        if pinned is None:
-            return await self._request(await self._list())
-        asked = await self._request(pinned)
-        asked = replace(asked, outcome=None) if anew else asked
-        if not asked.failed or not pinned.fingerprint:
-            return asked
+        source = pinned or await self._list()
+        if source.fingerprint is None:
+            return source, first
+        asked = await self._candidate(source.fingerprint, first.precision)
+        if pinned is None or not pinned.fingerprint or asked.failure is None:
+            return source, asked
         fresh = await self._list()
         if not fresh.fingerprint or fresh.fingerprint == pinned.fingerprint:
-            return asked
-        return await self._request(fresh)
+            return source, asked
+        return fresh, await self._candidate(fresh.fingerprint, first.precision)
 
     async def _list(self) -> SourceSeen:
         source = self.model.spec.source
@@ -141,26 +149,33 @@ class _Look:
         listing = await self.store.listing(self.access, source.uri)
         return SourceSeen(listing.fingerprint, listing.size_bytes, self.now, listing.trouble)
 
-    async def _request(self, source: SourceSeen) -> _Asked:
-        if source.fingerprint is None:
-            return _Asked(source)
+    async def _candidate(self, fingerprint: str, precision: PrecisionRef) -> Candidate:
+        """What is stored of a request, the Job at work on it and, once the model is prepared, its engines. An answer
+        whose prepared model is gone counts as none.
+        """
         prefix = self.tenant.spec.store.prefix
-        key = keys.request_key(self.model, source.fingerprint, prefix)
+        key = keys.request_key(self.model, fingerprint, prefix, precision)
         outcome, trouble = await self.store.outcome(self.access, prefix, key)
-        return _Asked(source, key, outcome, trouble, await self._job(key, Reason.CONVERSION_FAILED))
+        asked = Candidate(precision, key, outcome, trouble, await self._job(key, Reason.CONVERSION_FAILED))
+        if outcome is None or outcome.failed:
+            return asked
+        engines = await self._engines(outcome.prepared_key)
+        if await self._is_gone(outcome.prepared_key, engines):
+            return replace(asked, outcome=None)
+        return replace(asked, engines=engines)
 
-    async def engines(
-        self, outcome: Outcome | None, wanted: tuple[Offer, ...], existing: tuple[Offer, ...]
-    ) -> tuple[EngineSeen, ...]:
-        """What is stored and who works, for every target; nothing before the model is prepared.
+    async def _engines(self, prepared: str) -> tuple[EngineSeen, ...]:
+        """What is stored and who works, for every target.
 
         An engine that was ready stays while the last node of its kind rests: pods know every engine of their revision,
         so leaving one out for a drained node, and taking it in again, would roll all pods twice.
         """
-        if outcome is None or outcome.failed:
-            return ()
-        prepared, names = outcome.prepared_key, {offer.target.name for offer in wanted}
-        resting = [offer for offer in existing if offer.target.name not in names and self._was_ready(offer, prepared)]
+        wanted, names = self.targets.wanted, {offer.target.name for offer in self.targets.wanted}
+        resting = [
+            offer
+            for offer in self.targets.existing
+            if offer.target.name not in names and self._was_ready(offer, prepared)
+        ]
         found = await asyncio.gather(*(self._engine(offer, prepared) for offer in (*wanted, *resting)))
         kept = [
             item
@@ -170,16 +185,20 @@ class _Look:
         return tuple(sorted(kept, key=lambda item: item.offer.target.name))
 
     def _was_ready(self, offer: Offer, prepared: str) -> bool:
-        """Whether status tells of this very engine; one that would have to be built waits for its node."""
+        """Whether status tells of this very engine; one that would have to be built waits for its node.
+
+        Of Auto's candidates it tells of the one that serves: the others were compared on the same targets.
+        """
         known = (self.model.status.engines if self.model.status else None) or []
         key = f"sha256:{keys.engine_key(self.model, prepared, offer, self.settings)}"
-        return any(item.key == key and item.state == "Ready" for item in known)
+        auto, name = self.model.spec.precision.type == "Auto", offer.target.name
+        return any(item.state == "Ready" and (item.key == key or (auto and item.target == name)) for item in known)
 
-    async def prepared_is_gone(self, outcome: Outcome, engines: tuple[EngineSeen, ...]) -> bool:
+    async def _is_gone(self, prepared: str, engines: tuple[EngineSeen, ...]) -> bool:
         """Whether something must be built and what to build it from was removed: then prepare it again."""
-        if outcome.failed or all(engine.manifest is not None or engine.failure is not None for engine in engines):
+        if all(engine.manifest is not None or engine.failure is not None for engine in engines):
             return False
-        return not await self.store.prepared(self.access, self.tenant.spec.store.prefix, outcome.prepared_key)
+        return not await self.store.prepared(self.access, self.tenant.spec.store.prefix, prepared)
 
     async def _engine(self, offer: Offer, prepared: str) -> EngineSeen:
         key = keys.engine_key(self.model, prepared, offer, self.settings)

@@ -131,6 +131,16 @@ async def _let_go(seen: Observed, decision: Decision, ctx: Context) -> None:
         await ctx.cluster.delete("Job", job["metadata"]["namespace"], job["metadata"]["name"])
 
 
+def _keys(seen: Observed, *, built: bool) -> set[str]:
+    """Requests and engines (those that are built, or not) of every precision that is tried, as labels hold them."""
+    found = [
+        name
+        for item in (seen.current, *seen.candidates)
+        for name in (item.request_key, *(engine.key for engine in item.engines if built or engine.manifest is None))
+    ]
+    return {name[: labels.KEY_LENGTH] for name in found if name is not None}
+
+
 def _unwanted_jobs(seen: Observed, ctx: Context) -> list[dict[str, Any]]:
     """Jobs at work for a revision that nobody asks for any more: they would take slices from the one that is wanted.
 
@@ -138,7 +148,7 @@ def _unwanted_jobs(seen: Observed, ctx: Context) -> list[dict[str, Any]]:
     """
     model = seen.model
     me = Key(InferenceModel.KIND, model.namespace, model.name)
-    wanted = {name[: labels.KEY_LENGTH] for name in (seen.request_key, *(item.key for item in seen.engines)) if name}
+    wanted = _keys(seen, built=True)
     return [
         job
         for job in ctx.cache.jobs_of_model(model.namespace, model.name)
@@ -156,19 +166,20 @@ async def _work_on_jobs(seen: Observed, decision: Decision, ctx: Context) -> Non
     model, tenant, settings = seen.model, seen.tenant, ctx.settings
     if tenant is None or seen.revision is None:
         return
-    if (attempt := decision.prepare.create_attempt) is not None and seen.request_key is not None:
+    current = seen.current
+    if (attempt := decision.prepare.create_attempt) is not None and current.request_key is not None:
         job = prepare_job(
-            model, tenant, settings, key=seen.request_key, attempt=attempt, revision=seen.revision,
-            fingerprint=seen.source.fingerprint or "",
+            model, tenant, settings, key=current.request_key, precision=current.precision, attempt=attempt,
+            revision=seen.revision, fingerprint=seen.source.fingerprint or "",
         )  # fmt: skip
         await _step(decision.prepare, job, model, tenant, ctx)
     elif decision.prepare.suspend is not None:
         await _suspend(decision.prepare.suspend, ctx)
     for engine, step in decision.builds:
-        if step.create_attempt is not None and seen.outcome is not None:
+        if step.create_attempt is not None and current.outcome is not None:
             job = build_job(
-                model, tenant, settings, engine=engine, prepared=seen.outcome.prepared_key,
-                attempt=step.create_attempt, revision=seen.revision,
+                model, tenant, settings, engine=engine, prepared=current.outcome.prepared_key,
+                precision=current.precision, attempt=step.create_attempt, revision=seen.revision,
             )  # fmt: skip
             await _step(step, job, model, tenant, ctx)
         elif step.suspend is not None:
@@ -300,14 +311,13 @@ _CALM = frozenset({Reason.BUILDING, Reason.COMPLETE, Reason.STOPPED, Reason.ROLL
 
 
 def _remember_interest(key: Key, seen: Observed, ctx: Context) -> None:
-    wanted = {seen.request_key, *(engine.key for engine in seen.engines if engine.manifest is None)}
-    ctx.interest.set(key, {name[: labels.KEY_LENGTH] for name in wanted if name is not None})
+    ctx.interest.set(key, _keys(seen, built=False))
 
 
 def _next_pass(seen: Observed, decision: Decision, refusal: Trouble | None, settings: Settings) -> float:
     """Sooner than the resync where something is known to change: a pause that ends, a store that is silent."""
     delay = float(settings.resync_seconds)
-    silent = seen.source.trouble or seen.outcome_trouble or refusal
+    silent = seen.source.trouble or seen.current.outcome_trouble or refusal
     if silent is not None or any(engine.trouble is not None for engine in seen.engines):
         delay = min(delay, settings.jobs.retry_base_seconds)
     if seen.outcome is not None and seen.outcome.failed:

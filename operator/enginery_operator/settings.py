@@ -21,11 +21,26 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
+class Converters(_Section):
+    """Framework images that turn sources into ONNX; empty: the installation converts none of that framework."""
+
+    tensorflow: str = Field(default="", alias="tensorFlow")
+    """TensorFlowSavedModel."""
+    pytorch: str = Field(default="", alias="pyTorch")
+    """PyTorchExport and HuggingFace."""
+
+
 class Images(_Section):
-    """Images of the programs the operator starts."""
+    """Images of the programs the operator starts; an empty one is not installed."""
 
     builder: str
+    """Runs on CPUs: `prepare`, and `build` with ONNX Runtime and TensorRT-RTX."""
+    builder_tensorrt: str = Field(default="", alias="builderTensorRT")
     runtime: str
+    """Serves with ONNX Runtime."""
+    runtime_tensorrt: str = Field(default="", alias="runtimeTensorRT")
+    runtime_tensorrt_rtx: str = Field(default="", alias="runtimeTensorRTRTX")
+    converters: Converters = Field(default_factory=Converters)
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
     """Names of Secrets of the tenant's namespace."""
@@ -105,7 +120,9 @@ class Settings(_Section):
     onnxruntime_version: str = "1.32.0"
     """Exact version inside the builder and runtime images; part of engine keys."""
     tensorrt_version: str = "10.14.1"
-    """Exact version inside the GPU images; part of engine keys."""
+    """Exact version inside the TensorRT images; part of engine keys."""
+    tensorrt_rtx_version: str = "1.7.1"
+    """Exact version inside the builder and the TensorRT-RTX runtime image; part of engine keys."""
     resync_seconds: Annotated[int, Field(ge=5)] = 300
     """Every object is looked at again this often, whatever was watched."""
     workers: Annotated[int, Field(ge=1, le=64)] = 8

@@ -5,13 +5,14 @@ Called at the end of a pass by `reconcile`, which writes it only when it differs
 
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from enginery_store.reasons import Reason
 
 from enginery_operator.api.v1alpha1 import API_VERSION, InferenceModel, Tenant
 from enginery_operator.conditions import cut, merged, timestamp
+from enginery_operator.decide import ladder
+from enginery_operator.decide.engines import worst_accuracy
 from enginery_operator.decide.seen import Decision, EngineSeen, JobSeen, Observed, Verdict
 from enginery_operator.keys import UNLISTED
 from enginery_operator.render import labels
@@ -44,9 +45,7 @@ def model_status(seen: Observed, decision: Decision, before: Mapping[str, Any]) 
     if seen.serving:
         status["url"] = next(iter(urls(model).values()))
         status["addresses"] = [{"name": name, "url": url} for name, url in urls(model).items()]
-    status |= _engines(seen, before) or {
-        key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")
-    }
+    status |= _results(seen, {key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")})
     return {key: value for key, value in status.items() if value is not None}
 
 
@@ -61,9 +60,11 @@ def _source(seen: Observed, before: Mapping[str, Any]) -> Status | None:
         "sizeBytes": source.size_bytes,
         "pinnedAt": timestamp(source.pinned_at),
     }
-    if seen.outcome is not None and not seen.outcome.failed:
-        found |= {"digest": seen.outcome.source_digest, "sizeBytes": seen.outcome.source_size_bytes}
-    elif seen.outcome_trouble is not None and all(before.get(key) == found[key] for key in ("uri", "fingerprint")):
+    if seen.proven is not None:
+        found |= {"digest": seen.proven.source_digest, "sizeBytes": seen.proven.source_size_bytes}
+    elif seen.current.outcome_trouble is not None and all(
+        before.get(key) == found[key] for key in ("uri", "fingerprint")
+    ):
         return dict(before)
     return {key: value for key, value in found.items() if value is not None}
 
@@ -78,23 +79,39 @@ def _accelerator(model: InferenceModel, seen: Observed) -> str:
     return f"cpu-{','.join(architectures)}" if architectures else "cpu"
 
 
-def _engines(seen: Observed, before: Mapping[str, Any]) -> Status:
-    """engines, their summary, precision and accuracy; nothing, so that the earlier word stands, while no engine is
-    known or the store does not answer for one.
+def _results(seen: Observed, earlier: Status) -> Status:
+    """engines, their summary, precision and accuracy. The earlier word stands while no engine is known, or the store
+    does not answer for one.
     """
-    silent = any(engine.trouble is not None and engine.trouble.passing for engine in seen.engines)
-    if not seen.engines or (silent and before.get("engines")):
-        return {}
+    troubles = [
+        trouble
+        for candidate in seen.candidates
+        for trouble in (candidate.outcome_trouble, *(engine.trouble for engine in candidate.engines))
+    ]
+    if earlier["engines"] and any(trouble is not None and trouble.passing for trouble in troubles):
+        return earlier
+    found = _engines(seen) if seen.engines else earlier
+    if rows := ladder.tried(seen):
+        found["precision"] = (found.get("precision") or {}) | {"tried": [_tried(*row) for row in rows]}
+    return found
+
+
+def _engines(seen: Observed) -> Status:
     ready = [engine.manifest for engine in seen.engines if engine.manifest is not None]
     found: Status = {
         "engines": [_engine(engine) for engine in _listed(seen.engines)],
         "engineSummary": f"{len(ready)}/{len(seen.engines)}",
     }
     if ready:
-        worst = max((manifest.accuracy for manifest in ready), key=lambda record: Decimal(record.degradation))
         found["precision"] = {"effective": ready[0].precision_effective}
-        found["accuracy"] = worst.model_dump(by_alias=True)
+    if (worst := worst_accuracy(seen.engines)) is not None:
+        found["accuracy"] = worst.model_dump(by_alias=True, exclude={"measured_on"})
     return found
+
+
+def _tried(row: ladder.Row, serves: bool) -> Status:
+    found: Status = {"type": row.type, "accepted": serves, "reason": row.reason}
+    return found | ({} if row.latency is None else {"p99Milliseconds": str(row.latency)})
 
 
 def _listed(engines: tuple[EngineSeen, ...]) -> list[EngineSeen]:

@@ -113,7 +113,7 @@ def _failure(condition: Object, pod: Object | None, stage_failure: Reason) -> tu
 def start_trouble(pod: Object) -> Trouble | None:
     """What keeps a pending pod from starting; every kind of it may pass by itself."""
     status = pod.get("status", {})
-    for container in status.get("containerStatuses", []):
+    for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
         waiting = container.get("state", {}).get("waiting") or {}
         reason, message = waiting.get("reason", ""), waiting.get("message") or ""
         if reason in _IMAGE_REASONS:
@@ -129,12 +129,19 @@ def start_trouble(pod: Object) -> Trouble | None:
 
 
 def terminated(pod: Object) -> Object | None:
-    """The latest termination of the pod's container, current or before a restart."""
-    for container in pod.get("status", {}).get("containerStatuses", []):
+    """The latest termination of the pod's container, current or before a restart; where it never started, as one
+    before it failed, that one's.
+    """
+    status = pod.get("status", {})
+    for container in status.get("containerStatuses", []):
         for state in (container.get("state", {}), container.get("lastState", {})):
             if found := state.get("terminated"):
                 ended: Object = found
                 return ended
+    for container in status.get("initContainerStatuses", []):
+        failed: Object | None = container.get("state", {}).get("terminated")
+        if failed is not None and failed["exitCode"] != 0:
+            return failed
     return None
 
 

@@ -1,7 +1,7 @@
 """The seam between the server and what runs engines: all the server knows of a backend.
 
-`load` picks an implementation by the manifest's backend; `instance` calls it from one thread of its own. TensorRT will
-be one implementation; `onnxruntime_backend` is the one for CPUs. Heavy imports stay behind it.
+`load` picks an implementation by the manifest's backend; `instance` calls it from one thread of its own. GPUs have
+`tensorrt_backend`, CPUs `onnxruntime_backend`. Heavy imports stay behind it.
 """
 
 from collections.abc import Mapping

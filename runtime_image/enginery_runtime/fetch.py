@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from enginery_store.errors import BucketMissingError, IntegrityError, ObjectMissingError, PassingError
 from enginery_store.layout import MANIFEST_NAME, SIGNATURE_NAME, Location, engine_folder, parse_uri
-from enginery_store.manifest import EngineManifest, StoredFile
+from enginery_store.manifest import DeviceFacts, EngineManifest, StoredFile
 from enginery_store.requests import STORE_CREDENTIALS_FOLDER, ServeRequest
 
-from enginery_runtime.device import cpu_facts, pick
+from enginery_runtime.device import pick
 from enginery_runtime.errors import EngineLoadError, EngineVerificationError
 
 if TYPE_CHECKING:
@@ -57,9 +57,11 @@ def connect(request: ServeRequest) -> "StoreClient":
     return StoreClient(request.store, Credentials.from_folder(folder), attempts=2)
 
 
-def fetch_manifest(store: "StoreClient", request: ServeRequest, patience_seconds: float) -> Fetched:
+def fetch_manifest(
+    store: "StoreClient", request: ServeRequest, device: DeviceFacts, patience_seconds: float
+) -> Fetched:
     """Manifest and signature of the engine for this device."""
-    engine = pick(request.engines, cpu_facts())
+    engine = pick(request.engines, device)
     folder = engine_folder(parse_uri(request.prefix), engine.key)
 
     def read() -> Fetched:

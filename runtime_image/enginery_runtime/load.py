@@ -2,33 +2,46 @@
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal
 
+from enginery_store.errors import FinalError
 from enginery_store.manifest import EngineManifest
+from enginery_tensorrt import library
 
 from enginery_runtime.backend import Backend
 from enginery_runtime.errors import EngineLoadError
 
-_DISTRIBUTIONS = {"ONNXRuntime": "onnxruntime"}
-"""Backends this program knows, and the installed package whose version is theirs."""
+Name = Literal["TensorRT", "TensorRTRTX", "ONNXRuntime"]
+"""As manifests write a backend."""
 
 
-def installed_backends() -> dict[str, str]:
-    """Exact versions of the backends of this image, without importing them."""
-    found = {}
-    for backend, distribution in _DISTRIBUTIONS.items():
+def installed_version(backend: Name) -> str:
+    """The backend's exact version in this image, as manifests hold it; empty where it is not installed."""
+    if backend == "ONNXRuntime":
         try:
-            found[backend] = version(distribution)
+            return version("onnxruntime")
         except PackageNotFoundError:
-            continue
-    return found
+            return ""
+    try:
+        return library.load(backend).version
+    except FinalError:
+        return ""
 
 
 def load(manifest: EngineManifest, path: Path, threads: int) -> Backend:
-    """The opened engine; raises EngineLoadError."""
-    if manifest.backend != "ONNXRuntime":
-        raise EngineLoadError(f"this server has no backend {manifest.backend}")
-    from enginery_runtime.onnxruntime_backend import OnnxRuntimeBackend
-
-    backend = OnnxRuntimeBackend()
+    """The opened engine; raises EngineLoadError, EngineDeviceMismatchError."""
+    backend = _backend(manifest.backend)
     backend.open(path, manifest, threads)
     return backend
+
+
+def _backend(name: Name) -> Backend:
+    if name == "ONNXRuntime":
+        from enginery_runtime.onnxruntime_backend import OnnxRuntimeBackend
+
+        return OnnxRuntimeBackend()
+    try:
+        from enginery_runtime.tensorrt_backend import TensorRTBackend
+    except ImportError as error:
+        raise EngineLoadError(f"this image cannot load CUDA for {name}: {error}") from None
+    return TensorRTBackend()

@@ -14,10 +14,10 @@ from enginery_store.requests import ServeRequest
 
 from enginery_runtime.backend import Backend
 from enginery_runtime.datatypes import Array
-from enginery_runtime.device import cpu_facts
+from enginery_runtime.device import device_in_hand
 from enginery_runtime.fetch import connect, fetch_engine, fetch_manifest
 from enginery_runtime.infer import ModelShape
-from enginery_runtime.load import installed_backends, load
+from enginery_runtime.load import installed_version, load
 from enginery_runtime.settings import Settings
 from enginery_runtime.verify import require_runnable, verify_manifest
 from enginery_runtime.warm import warm
@@ -39,11 +39,12 @@ def start(request: ServeRequest, settings: Settings, timed: Callable[[str, float
     """Blocking; raises EngineryError with the reason the process ends with. `timed` gets seconds by phase."""
     patience = settings.store_patience_seconds
     with _phase("fetch", timed):
+        device = device_in_hand(request.engines)
         store = connect(request)
-        fetched = fetch_manifest(store, request, patience)
+        fetched = fetch_manifest(store, request, device, patience)
     with _phase("verify", timed):
         manifest = verify_manifest(fetched.key, fetched.manifest, fetched.signature, request.public_keys)
-        require_runnable(manifest, cpu_facts(), installed_backends())
+        require_runnable(manifest, device, installed_version(manifest.backend))
     with _phase("fetch", timed):
         path = fetch_engine(store, fetched.folder, manifest, settings.work_folder, patience)
         store.close()

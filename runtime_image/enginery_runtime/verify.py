@@ -1,10 +1,11 @@
 """Whether what was fetched is what the operator ordered and this process can run. Second step of `startup`; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from enginery_store.manifest import DeviceFacts, EngineManifest, parse_document
 from enginery_store.signing import verify
 
+from enginery_runtime.device import fits, target_here
 from enginery_runtime.errors import EngineDeviceMismatchError, EngineVerificationError
 
 
@@ -23,19 +24,32 @@ def verify_manifest(key: str, manifest: bytes, signature: bytes | None, public_k
     return document
 
 
-def require_runnable(manifest: EngineManifest, device: DeviceFacts, versions: Mapping[str, str]) -> None:
-    """Raise EngineDeviceMismatchError unless the engine was built for this device and one of these backends.
+def require_runnable(manifest: EngineManifest, device: DeviceFacts, version: str) -> None:
+    """Raise EngineDeviceMismatchError unless the engine was built for this device, with this version of its backend.
 
-    `versions` maps the backends of this image to their exact versions.
+    `version` is empty where this image has no such backend.
     """
-    if manifest.target.accelerator != "CPU" or manifest.target.architecture != device.architecture:
+    if not fits(manifest.target, device):
         raise EngineDeviceMismatchError(
-            f"the engine was built for {manifest.target.name}, this device is cpu-{device.architecture}"
+            f"the engine was built for {manifest.target.name}, this device is {target_here(device)}"
         )
-    have = versions.get(manifest.backend)
-    if have is None:
-        raise EngineDeviceMismatchError(f"the engine needs {manifest.backend}, this image has {sorted(versions)}")
-    if have != manifest.backend_version:
+    _require_same_size(manifest.device, device)
+    if not version:
         raise EngineDeviceMismatchError(
-            f"the engine was built with {manifest.backend} {manifest.backend_version}, this image has {have}"
+            f"the engine needs {manifest.backend}, which this image does not have; serve it with the image for"
+            f" {manifest.backend}"
         )
+    if version != manifest.backend_version:
+        raise EngineDeviceMismatchError(
+            f"the engine was built with {manifest.backend} {manifest.backend_version}, this image has {version}"
+        )
+
+
+def _require_same_size(built_on: DeviceFacts, device: DeviceFacts) -> None:
+    """Products are sold under one name with different chips; an engine compiled on a CPU knows none."""
+    if not built_on.compute_capability or built_on.multiprocessors == device.multiprocessors:
+        return
+    raise EngineDeviceMismatchError(
+        f"the engine was built on {built_on.multiprocessors} multiprocessors, this {device.name} has"
+        f" {device.multiprocessors}; it must be built here"
+    )

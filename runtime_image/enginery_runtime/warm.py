@@ -8,22 +8,27 @@ from enginery_runtime.datatypes import DTYPES, Array
 from enginery_runtime.errors import EngineLoadError
 from enginery_runtime.infer import ModelShape
 
+SETTLING_RUNS = 2
+"""A backend that records what it runs (CUDA graphs) does so when a shape comes the second time."""
+
 
 def warm(backend: Backend, manifest: EngineManifest, shape: ModelShape, runs: int) -> dict[str, Array]:
     """Run every profile, then the largest batch; returns an input that was answered.
 
-    At least one run, whatever the spec says. Raises EngineLoadError when a run fails, or when a batch does not come
-    back with as many rows as went in (then requests must not be merged).
+    Each at least SETTLING_RUNS times, whatever the spec says. Raises EngineLoadError when a run fails, or when a batch
+    does not come back with as many rows as went in (then requests must not be merged).
     """
-    smallest = _input(manifest, {}, rows=1)
     profiles = [_input(manifest, {entry.name: entry.opt for entry in profile.inputs}) for profile in manifest.profiles]
-    known_good = profiles[0] if profiles else smallest
+    feeds = profiles or [_input(manifest, {}, rows=1)]
+    known_good = feeds[0]
     try:
-        for index in range(max(1, runs)):
-            backend.infer(profiles[index % len(profiles)] if profiles else smallest)
+        for index in range(max(runs, SETTLING_RUNS * len(feeds))):
+            backend.infer(feeds[index % len(feeds)])
         if shape.batches:
             base = {name: list(array.shape) for name, array in known_good.items()}
-            _require_rows(backend.infer(_input(manifest, base, rows=shape.max_rows)), shape.max_rows)
+            largest = _input(manifest, base, rows=shape.max_rows)
+            for _ in range(SETTLING_RUNS):
+                _require_rows(backend.infer(largest), shape.max_rows)
     except EngineLoadError:
         raise
     except Exception as error:

@@ -21,7 +21,11 @@ FULL: dict[str, Any] = {
     "images": {
         "operator": {"repository": "registry.example.com/operator", "tag": "2"},
         "builder": {"repository": "registry.example.com/builder", "tag": "3"},
+        "builderTensorRT": {"repository": "registry.example.com/builder-tensorrt", "tag": "5"},
         "runtime": {"repository": "registry.example.com/runtime", "tag": "4"},
+        "runtimeTensorRT": {"repository": "registry.example.com/runtime-tensorrt", "tag": "6"},
+        "runtimeTensorRTRTX": {"repository": "registry.example.com/runtime-tensorrt-rtx"},
+        "converters": {"pyTorch": {"repository": "registry.example.com/converter-pytorch", "tag": "7"}},
         "pullPolicy": "Always",
         "pullSecrets": ["one", "two"],
     },
@@ -127,7 +131,14 @@ def test_default_settings_are_the_operators_own(render: Render) -> None:
 def test_full_settings_reach_the_operator(render: Render) -> None:
     found = settings_of(render(FULL))
     assert found.images.builder == "registry.example.com/builder:3"
+    assert found.images.builder_tensorrt == "registry.example.com/builder-tensorrt:5"
     assert found.images.runtime == "registry.example.com/runtime:4"
+    assert found.images.runtime_tensorrt == "registry.example.com/runtime-tensorrt:6"
+    assert found.images.runtime_tensorrt_rtx == "registry.example.com/runtime-tensorrt-rtx:0.1.0"
+    assert (found.images.converters.pytorch, found.images.converters.tensorflow) == (
+        "registry.example.com/converter-pytorch:7",
+        "",
+    )
     assert (found.images.pull_policy, found.images.pull_secrets) == ("Always", ("one", "two"))
     assert found.store.endpoint == "https://s3.example.com"
     assert (found.store.region, found.store.addressing, found.store.checksums) == ("eu-west-1", "Path", "WhenSupported")
@@ -218,6 +229,7 @@ def test_crds_can_be_left_to_others(render: Render) -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown key": ({"replica": 2}, "replica"),
     "an unknown key of images": ({"images": {"builder": {"repo": "x"}}}, "repo"),
+    "an unknown key of converters": ({"images": {"converters": {"tensorflow": {}}}}, "tensorflow"),
     "an unknown key of the store": ({"store": {"endpont": "x"}}, "endpont"),
     "an unknown key of tenancy": ({"tenancy": {"require": True}}, "require"),
     "an unknown setting": ({"config": {"worker": 2}}, "worker"),

@@ -202,7 +202,7 @@ def test_a_restart_among_hundreds_of_models_acts_at_once(kube: Kube, new_team: C
 
 
 UNSUPPORTED = {
-    "precision": ({"precision": {"type": "FP16"}}, "spec.precision.type", "write FP32"),
+    "retention": ({"build__retention": "Delete"}, "spec.build.retention", "write Retain"),
     "server": ({"serving__server": "Triton"}, "spec.serving.server", "write Native"),
     "placement": ({"serving__placement": "Pooled"}, "spec.serving.placement", "write Dedicated"),
     "fallback": ({"serving__fallback": "ONNXRuntime"}, "spec.serving.fallback", "write None"),

@@ -80,7 +80,9 @@ CASES = {
     "a format that is not converted": Case(
         uploaded(GOOD, format="TensorFlowSavedModel"), "UnsupportedFormat", 16, ["tf2onnx", "ONNX"]
     ),
-    "a precision that is not prepared": Case(uploaded(GOOD, precision="FP16"), "InvalidSpec", 10, ["FP16", "FP32"]),
+    "eight bits without data": Case(
+        uploaded(GOOD, precision="INT8"), "InvalidSpec", 10, ["INT8 needs calibration data", "Prequantized"]
+    ),
     "a host in the URI": Case(uploaded(GOOD, uri="s3://host:9000/b/k"), "InvalidSpec", 10, ["AWS_ENDPOINT_URL_S3"]),
     "a URI that is no S3": Case(uploaded(GOOD, uri="http://host/k"), "InvalidSpec", 10, ["s3://BUCKET/PATH"]),
     "an operator nobody has": Case(

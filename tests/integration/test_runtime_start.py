@@ -180,7 +180,7 @@ STARTS: dict[str, tuple[Callable[[Stage], ServeRequest], int, str, list[str]]] =
     "no signature": (missing_signature, 32, "EngineVerificationFailed", ["signature"]),
     "a file outside the engine's folder": (climbing_file, 32, "EngineVerificationFailed", ["outside"]),
     "engines of another architecture only": (other_architecture, 33, "EngineDeviceMismatch", ["cpu-s390x", "found"]),
-    "engines for GPUs only": (gpu_only, 33, "EngineDeviceMismatch", ["sm90-nvidia-h200"]),
+    "engines for GPUs only": (gpu_only, 52, "DeviceUnavailable", ["sm90-nvidia-h200", "no GPU can be used"]),
     "a manifest of another architecture": (lying_order, 33, "EngineDeviceMismatch", ["cpu-s390x"]),
     "another backend version": (other_version, 33, "EngineDeviceMismatch", ["1.2.3", "this image has"]),
     "a backend this image has not": (other_backend, 33, "EngineDeviceMismatch", ["TensorRT"]),

@@ -117,6 +117,26 @@ def test_create_if_absent_lets_the_first_writer_win(bucket: Bucket) -> None:
     assert client.read(place) == b"third"
 
 
+def test_replacement_needs_the_object_that_was_read(bucket: Bucket) -> None:
+    client, place = bucket.client(), bucket.location("timings.cache")
+    client.write(place, b"first")
+    data, tag = client.read_tagged(place, 100)
+
+    assert data == b"first"
+    assert client.write(place, b"second", if_match=tag)
+    assert not client.write(place, b"third", if_match=tag)
+    assert client.read(place) == b"second"
+    client.delete(place)
+    assert not client.write(place, b"fourth", if_match=tag)
+
+
+def test_object_beyond_the_limit_is_not_read(bucket: Bucket) -> None:
+    bucket.put("large", b"x" * 101)
+
+    with pytest.raises(DocumentError, match="100 bytes"):
+        bucket.client().read_tagged(bucket.location("large"), 100)
+
+
 def test_is_object_means_exactly_this_key(filled: Bucket) -> None:
     client = filled.client()
 

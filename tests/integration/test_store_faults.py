@@ -156,7 +156,7 @@ def test_store_without_conditional_writes_still_keeps_the_first(
     bucket: Bucket, proxy: S3Proxy, client: StoreClient
 ) -> None:
     def no_conditions(exchange: object, _stop: object) -> None:
-        if "If-None-Match" in exchange.headers:  # type: ignore[attr-defined]
+        if exchange.headers.keys() & {"If-None-Match", "If-Match"}:  # type: ignore[attr-defined]
             exchange.refuse(501, "NotImplemented")  # type: ignore[attr-defined]
 
     fault = refuse(501, "NotImplemented")
@@ -166,6 +166,10 @@ def test_store_without_conditional_writes_still_keeps_the_first(
     assert client.write(bucket.location("doc"), b"first", if_absent=True)
     assert not client.write(bucket.location("doc"), b"second", if_absent=True)
     assert bucket.get("doc") == b"first"
+    _, tag = client.read_tagged(bucket.location("doc"), 100)
+    assert client.write(bucket.location("doc"), b"second", if_match=tag)
+    assert not client.write(bucket.location("doc"), b"third", if_match=tag)
+    assert bucket.get("doc") == b"second"
 
 
 def test_dropped_upload_is_passing_trouble(bucket: Bucket, proxy: S3Proxy, client: StoreClient, tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ class Workbench:
     prefix_key: str = "tenants/team-a"
     key: Ed25519PrivateKey = field(default_factory=Ed25519PrivateKey.generate)
     environment: dict[str, str] = field(default_factory=dict)
+    launcher: tuple[str, ...] = ()
+    """Command that starts the builder as its child, for what wants to measure it."""
 
     def __post_init__(self) -> None:
         secret = self.folder / "credentials" / "store"
@@ -88,6 +90,7 @@ class Workbench:
 
     def prepare_request(self, uri: str, profiles: list[ShapeProfile] | None = None, **changes: Any) -> PrepareRequest:
         source = SourceRef(uri=uri, format=changes.pop("format", "ONNX"), digest=changes.pop("digest", ""))
+        source = source.model_copy(update={"task": changes.pop("task", "")})
         source = source.model_copy(update={"fingerprint": changes.pop("fingerprint", "")})
         access = self.bucket.server.access.model_copy(
             update={"endpoint": self.endpoint or self.bucket.server.endpoint, **changes.pop("access", {})}
@@ -99,7 +102,7 @@ class Workbench:
             "source_store": access,
             "prefix": self.prefix,
             "source": source,
-            "precision": PrecisionRef(type=changes.pop("precision", "FP32")),
+            "precision": _precision(changes.pop("precision", "FP32")),
             "profiles": profiles or [],
             "max_source_bytes": 1 << 30,
             "timeout_seconds": 120,
@@ -128,7 +131,8 @@ class Workbench:
         }
         return BuildRequest(**(fields | changes))
 
-    def start(self, request: PrepareRequest | BuildRequest) -> "subprocess.Popen[str]":
+    def start(self, request: PrepareRequest | BuildRequest, command: str = "") -> "subprocess.Popen[str]":
+        """The container with this argument; the request's own kind unless given."""
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
@@ -140,17 +144,17 @@ class Workbench:
             **self.environment,
         }
         (self.folder / "termination-log").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "enginery_builder", request.kind.lower()]
-        return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        program = [*self.launcher, sys.executable, "-m", "enginery_builder", command or request.kind.lower()]
+        return subprocess.Popen(program, env=environment, stderr=subprocess.PIPE, text=True)
 
     def ended(self, process: "subprocess.Popen[str]") -> Ended:
-        _, log = process.communicate(timeout=180)
+        _, log = process.communicate(timeout=600)
         path = self.folder / "termination-log"
         message = parse_document(TerminationMessage, path.read_bytes()) if path.is_file() else None
         return Ended(process.returncode, log, message)
 
-    def run(self, request: PrepareRequest | BuildRequest) -> Ended:
-        return self.ended(self.start(request))
+    def run(self, request: PrepareRequest | BuildRequest, command: str = "") -> Ended:
+        return self.ended(self.start(request, command))
 
     def outcome(self, key: str) -> Outcome | None:
         place = f"{self.prefix_key}/requests/{key}.json"
@@ -174,6 +178,11 @@ class Workbench:
         outcome = self.outcome(request.key)
         assert outcome is not None
         return outcome.prepared_key
+
+
+def _precision(given: Any) -> PrecisionRef:
+    """An order, or only its type."""
+    return given if isinstance(given, PrecisionRef) else PrecisionRef(type=given)
 
 
 def evaluation(uri: str, metric: Any, samples: int) -> EvaluationRef:

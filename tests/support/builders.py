@@ -8,7 +8,7 @@ Everything is frozen or copied, so that builders may be shared.
 """
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -18,9 +18,18 @@ import yaml
 from enginery_operator import keys
 from enginery_operator.api.v1alpha1 import API_VERSION, InferenceModel, Tenant
 from enginery_operator.cache import Cache
-from enginery_operator.decide.seen import EngineSeen, JobSeen, Observed, RevisionSeen, SourceSeen, Trouble
+from enginery_operator.decide import ladder
+from enginery_operator.decide.seen import (
+    Candidate,
+    EngineSeen,
+    JobSeen,
+    Observed,
+    RevisionSeen,
+    SourceSeen,
+    Trouble,
+)
 from enginery_operator.render import labels
-from enginery_operator.settings import Images, Settings
+from enginery_operator.settings import Converters, Images, Settings
 from enginery_operator.targets import Offer, matching, offers
 from enginery_store.manifest import (
     AccuracyRecord,
@@ -180,10 +189,20 @@ def _fill(value: Any, schema: dict[str, Any]) -> None:
             _fill(item, schema.get("items", {}))
 
 
+IMAGES = Images(
+    builder="enginery/builder:1",
+    builder_tensorrt="enginery/builder-tensorrt:1",
+    runtime="enginery/runtime:1",
+    runtime_tensorrt="enginery/runtime-tensorrt:1",
+    runtime_tensorrt_rtx="enginery/runtime-tensorrt-rtx:1",
+    converters=Converters(tensorflow="enginery/converter-tensorflow:1", pytorch="enginery/converter-pytorch:1"),
+)
+
+
 def some_settings(**changes: Any) -> Settings:
     return Settings(
         namespace="enginery-system",
-        images=Images(builder="enginery/builder:1", runtime="enginery/runtime:1"),
+        images=IMAGES,
         **changes,
     )
 
@@ -239,6 +258,8 @@ def some_offers(*nodes: ANode) -> tuple[Offer, ...]:
 
 H100 = a_node().with_mig("NVIDIA-H100-80GB-HBM3", {"1g.10gb": 7})
 H200 = a_node().with_mig("NVIDIA-H200", {"1g.18gb": 4})
+A10 = a_node().with_gpu("NVIDIA-A10", capability="8.6")
+L40S = a_node().with_gpu("NVIDIA-L40S", capability="8.9")
 A100 = a_node().with_mig("NVIDIA-A100-SXM4-80GB", {"1g.10gb": 2}, capability="8.0")
 
 
@@ -309,6 +330,9 @@ def a_revision(name: str, *, ready: int = 1, desired: int = 1, **changes: Any) -
     return RevisionSeen(revision=name, desired=desired, ready=ready, **(fields | changes))
 
 
+CANDIDATE_FIELDS = frozenset(item.name for item in fields(Candidate))
+
+
 @dataclass(frozen=True)
 class AnObserved:
     """What a pass saw; step by step the life of a model: pinned, prepared, built, serving."""
@@ -316,13 +340,21 @@ class AnObserved:
     seen: Observed
 
     def having(self, **changes: Any) -> "AnObserved":
-        return replace(self, seen=replace(self.seen, **changes))
+        """With other fields, of the pass or of its current candidate."""
+        inner = {name: value for name, value in changes.items() if name in CANDIDATE_FIELDS}
+        outer = {name: value for name, value in changes.items() if name not in CANDIDATE_FIELDS}
+        current = replace(self.seen.current, **inner)
+        return replace(self, seen=replace(self.seen, **{"current": current, "candidates": (current,)} | outer))
 
     def with_model(self, model: AModel) -> "AnObserved":
         parsed = model.build()
         offered = self.seen.offers
         wanted = matching(parsed.spec.accelerator, offered, parsed.spec.build.targets.products or ())
         return self.having(model=parsed, matching=wanted)
+
+    def tried(self, *candidates: Candidate) -> "AnObserved":
+        """Every candidate of precision Auto, as the ladder would go on from them."""
+        return self.having(current=ladder.chosen(self.seen.model, candidates), candidates=candidates)
 
     def with_nodes(self, *nodes: ANode) -> "AnObserved":
         offered = some_offers(*nodes)
@@ -340,9 +372,9 @@ class AnObserved:
         source = SourceSeen("", pinned_at=ago(300))
         return self.having(source=source, revision=keys.revision_name(self.seen.model, ""))
 
-    def prepared(self, reason: Reason = Reason.DIGEST_RECORDED) -> "AnObserved":
+    def prepared(self, reason: Reason = Reason.DIGEST_RECORDED, **outcome: Any) -> "AnObserved":
         waiting = tuple(EngineSeen(offer, "e" * 64) for offer in self.seen.matching)
-        return self.having(outcome=an_outcome(reason), engines=waiting)
+        return self.having(outcome=an_outcome(reason, **outcome), engines=waiting)
 
     def refused(self, reason: Reason, message: str = "the file is no model", **changes: Any) -> "AnObserved":
         """The prepare request ended for good."""
@@ -413,9 +445,16 @@ def an_observed(model: AModel | None = None, *nodes: ANode) -> AnObserved:
             matching=matching(parsed.spec.accelerator, offered, parsed.spec.build.targets.products or ()),
             source=SourceSeen(FINGERPRINT, 1000, ago(300)),
             revision=keys.revision_name(parsed, FINGERPRINT),
-            request_key="1" * 64,
+            current=a_candidate(parsed),
+            candidates=(a_candidate(parsed),),
         )
     )
+
+
+def a_candidate(model: InferenceModel, precision: str | None = None, **changes: Any) -> Candidate:
+    """A request that has not been answered: for the precision that comes first, or another."""
+    wanted = precision or ladder.following(model, ()) or "FP32"
+    return replace(Candidate(keys.precision_ref(model, wanted), request_key="1" * 64), **changes)
 
 
 def a_cache(

@@ -1,4 +1,4 @@
-"""Real client packages, each in an environment of its own, as their pins contradict ours and each other's.
+"""Real client packages and frameworks, each in an environment of its own, as their pins contradict ours.
 
 An environment is made once per content of its requirements and kept under ~/.cache/enginery/venvs; delete the folder to
 make it anew.
@@ -20,16 +20,22 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def client_python(client: str) -> Path:
-    """The interpreter of the environment of `tests/clients/<client>`; made when it is not there."""
-    requirements = CLIENTS / client / "requirements.txt"
-    digest = hashlib.sha256(f"{PYTHON}\n{requirements.read_text()}".encode()).hexdigest()[:16]
+    """The interpreter of the environment of `tests/clients/<client>`."""
+    return environment((CLIENTS / client / "requirements.txt").read_text())
+
+
+def environment(requirements: str, *options: str) -> Path:
+    """The interpreter of an environment that holds these requirements; made when it is not there."""
+    digest = hashlib.sha256("\n".join([PYTHON, requirements, *options]).encode()).hexdigest()[:16]
     folder = VENVS / digest
     python = folder / "bin" / "python"
     if (folder / "complete").exists():
         return python
     unfinished = VENVS / f".{digest}.{os.getpid()}"
     _uv("venv", "--quiet", "--clear", "--relocatable", "--python", sys.executable, str(unfinished))
-    _uv("pip", "install", "--quiet", "--python", str(unfinished / "bin" / "python"), "-r", str(requirements))
+    (unfinished / "requirements.txt").write_text(requirements)
+    installing = ["pip", "install", "--quiet", "--python", str(unfinished / "bin" / "python"), *options]
+    _uv(*installing, "-r", str(unfinished / "requirements.txt"))
     (unfinished / "complete").touch()
     try:
         unfinished.rename(folder)

@@ -2,16 +2,34 @@
 
 Parsers accept a store's error page, weights of NaN and graphs without a graph, and fail much later in words nobody
 understands. So each check here is small, looks at one thing, and says what is wrong, where, and what to do instead.
-Every failure is a FinalError: SourceInvalid, UnsupportedFormat, UnsupportedOperator or InvalidShapes.
+Every failure is a FinalError: SourceInvalid, UnsupportedFormat, UnsupportedOperator, InvalidShapes or InvalidSpec. What
+is merely odd becomes a note.
 """
 
 import logging
-from collections.abc import Sequence
+from dataclasses import replace
 
-from enginery_store.manifest import ShapeProfile, TensorSpec
+from enginery_store.requests import PrepareRequest
 
 from enginery_builder.artifacts import CheckedModel, FetchedFiles
-from enginery_builder.check import container, external_data, graph, operators, profiles, tensors, trial, versions
+from enginery_builder.check import (
+    container,
+    external_data,
+    graph,
+    memory,
+    names,
+    oddities,
+    operators,
+    profiles,
+    quantization,
+    tensorrt_limits,
+    tensors,
+    training,
+    trial,
+    versions,
+)
+from enginery_builder.check.shape_inputs import shape_inputs
+from enginery_builder.check.structure import structure_of
 from enginery_builder.onnx_files import external_fields, external_tensors
 
 LOG = logging.getLogger(__name__)
@@ -19,8 +37,10 @@ LOG = logging.getLogger(__name__)
 
 def check_model(source: FetchedFiles) -> CheckedModel:
     """The source holds one ONNX model that is whole, well-formed, finite, and made of known operators."""
+    container.require_plain_files(source)
     path = container.model_file(source)
     model = container.read_model(path)
+    names.require_text(model)
     external_data.require_inside(model, path, source)
     graph.require_structure(model)
     opset = versions.require_known(model)
@@ -28,18 +48,33 @@ def check_model(source: FetchedFiles) -> CheckedModel:
     operators.require_known(model)
     inputs, outputs = graph.interface(model.graph)
     tensors.require_sound(model, path)
+    notes = names.with_unique_node_names(model, path)
+    structure = structure_of(path)
+    training.require_inference(structure)
+    quantization.require_positive_scales(structure)
     declared = {value.name for value in model.graph.output if value.type.tensor_type.HasField("shape")}
-    outputs = trial.with_inferred_shapes(path, outputs, declared)
+    outputs = trial.with_inferred_shapes(path, outputs, declared, structure)
     external = dict.fromkeys(external_fields(tensor)["location"] for tensor in external_tensors(model))
     LOG.info("model checked", extra={"nodes": len(model.graph.node), "opset": opset, "external": len(external)})
-    return CheckedModel(path, tuple(external), inputs, outputs, opset)
+    notes += oddities.notes(structure)
+    return CheckedModel(path, tuple(external), inputs, outputs, opset, shape_inputs(model.graph), tuple(notes))
 
 
-def check_profiles(inputs: Sequence[TensorSpec], asked: Sequence[ShapeProfile]) -> None:
-    """The profiles fit the inputs, by their numbers alone."""
-    profiles.require_fitting(inputs, asked)
+def check_request(model: CheckedModel, request: PrepareRequest) -> CheckedModel:
+    """The model can be what the request asks for: profiles fit it, its backends take it, and it runs.
 
-
-def check_runs(model: CheckedModel, asked: Sequence[ShapeProfile]) -> None:
-    """The model runs at both ends of every profile."""
-    trial.require_running(model, asked)
+    Returns it with what should be known of it.
+    """
+    asked = request.profiles
+    profiles.require_fitting(model.inputs, asked, model.shape_inputs)
+    structure = structure_of(model.path)
+    memory.require_bounded(structure, model.inputs, asked)
+    notes: list[str] = []
+    for backend in request.backends:
+        if backend != "ONNXRuntime":
+            quantization.require_declared(structure, request.precision.type)
+            tensorrt_limits.require_tensorrt(backend, structure, model.inputs)
+            tensorrt_limits.require_ranges(model.inputs, model.shape_inputs, asked)
+            notes += tensorrt_limits.notes(model.inputs, model.outputs)
+    trial.require_running(model, structure, asked)
+    return replace(model, notes=(*model.notes, *dict.fromkeys(notes)))

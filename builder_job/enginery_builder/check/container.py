@@ -27,6 +27,14 @@ _OTHER_FORMATS = {
 }
 
 
+def require_plain_files(source: FetchedFiles) -> None:
+    """No file is a link, or lies below one: converters run foreign code, and a link could point to our own secrets."""
+    folder = source.folder.resolve()
+    for name in source.files:
+        if (source.folder / name).resolve() != folder / name:
+            raise _invalid(name, "is a link, or lies below one; upload plain files")
+
+
 def model_file(source: FetchedFiles) -> Path:
     """The one .onnx file of the source, or its only file, whatever its name."""
     names = sorted(source.files)

@@ -16,6 +16,9 @@ from enginery_builder.wording import quoted
 _FLOATS = frozenset(
     {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
 )
+DATA_FIELDS = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+"""Where a tensor may hold its values itself."""
+
 _PIECE_ELEMENTS = 1 << 22
 """16 MiB of FP32 at a time."""
 
@@ -39,6 +42,22 @@ def _require_size(tensor: onnx.TensorProto, path: Path) -> None:
     found = _external_range(tensor, path)[1] if external else len(tensor.raw_data)
     if found != needed:
         raise _invalid(tensor.name, f"has {found} bytes where its shape {list(tensor.dims)[:8]} needs {needed}")
+
+
+def small_values(tensor: onnx.TensorProto) -> Array | None:
+    """The values of a tensor in the model's own file; None for a type that numpy cannot hold."""
+    try:
+        return np.asarray(onnx.numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def external_bytes(tensor: onnx.TensorProto, path: Path) -> bytes:
+    """The bytes of a tensor in another file."""
+    offset, length = _external_range(tensor, path)
+    with file_of(path, external_fields(tensor)["location"]).open("rb") as file:
+        file.seek(offset)
+        return file.read(length)
 
 
 def _external_range(tensor: onnx.TensorProto, path: Path) -> tuple[int, int]:

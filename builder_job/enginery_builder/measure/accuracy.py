@@ -10,8 +10,8 @@ from enginery_store.requests import EvaluationRef
 
 from enginery_builder.artifacts import FetchedFiles
 from enginery_builder.backend import OpenModel, Tensors
-from enginery_builder.measure.evaluation import batches
-from enginery_builder.measure.metrics import Tally
+from enginery_builder.datasets import Dataset, best_batch
+from enginery_builder.measure.metrics import Tally, comparable, same_shapes
 from enginery_builder.samples import attempts, seed_of
 from enginery_builder.shapes import Shapes, batch_of
 
@@ -19,9 +19,6 @@ LOG = logging.getLogger(__name__)
 
 SYNTHETIC = "synthetic"
 """Stands in a manifest for the digest of data, where there were none."""
-
-EVALUATION_BATCH = 8
-"""Samples of one run where no profile says more."""
 
 
 def on_data(
@@ -35,7 +32,8 @@ def on_data(
 ) -> AccuracyRecord:
     """Both run the same samples. Raises FinalError: EvaluationDataInvalid, or EvaluationFailed for useless outputs."""
     tally = Tally(asked.metric)
-    for batch in batches(data, inputs, profiles, asked.samples, EVALUATION_BATCH):
+    wanted_samples = Dataset(data, inputs, best_batch(inputs, profiles), most=asked.samples, least=asked.samples)
+    for batch in wanted_samples.batches():
         wanted = _run(reference, batch.feeds, Reason.EVALUATION_DATA_INVALID)
         found = _run(engine, batch.feeds, Reason.EVALUATION_FAILED)
         tally.add(wanted, found, batch.labels, batch.samples)
@@ -47,30 +45,49 @@ def on_data(
 def on_generated(
     reference: OpenModel, engine: OpenModel, inputs: Sequence[TensorSpec], shapes: Sequence[Shapes], key: str
 ) -> AccuracyRecord:
-    """MaxAbsError on generated inputs; zero samples where none of them leads to finite outputs in the reference."""
+    """MaxAbsError on generated inputs; zero samples where none of them leads to finite outputs in the reference.
+
+    Raises FinalError (EvaluationFailed) where the engine fails, or gives NaN or a constant, and the reference does not.
+    """
     tally = Tally("MaxAbsError")
     for case in shapes:
         for feeds in attempts(inputs, case, seed_of(key)):
-            try:
-                tally.add(reference.run(feeds), engine.run(feeds), None, batch_of(inputs, case))
-            except EngineryError as error:
-                LOG.info("generated input says nothing", extra={"shapes": case, "error": error.message})
-            else:
-                break
+            wanted = _telling(reference, feeds)
+            if wanted is None:
+                continue
+            found = _run(engine, feeds, Reason.EVALUATION_FAILED, "a generated input")
+            if not same_shapes(wanted, found):  # shapes that depend on values, of which noise says nothing
+                LOG.info("generated input leads to other shapes", extra={"shapes": case})
+                continue
+            tally.add(wanted, found, None, batch_of(inputs, case))
+            break
+    tally.require_alive()
     return tally.record(SYNTHETIC)
 
 
-def _run(model: OpenModel, feeds: Tensors, reason: Reason) -> Tensors:
+def _telling(reference: OpenModel, feeds: Tensors) -> Tensors | None:
+    """The reference's outputs, if it takes this input and they are numbers to compare."""
+    try:
+        outputs = reference.run(feeds)
+    except EngineryError as error:
+        LOG.info("generated input refused", extra={"error": error.message})
+        return None
+    return outputs if comparable(outputs) else None
+
+
+def _run(model: OpenModel, feeds: Tensors, reason: Reason, what: str = "a batch of the evaluation data") -> Tensors:
     try:
         return model.run(feeds)
     except EngineryError as error:
-        raise FinalError(f"a batch of the evaluation data does not run: {error.message}", reason=reason) from None
+        raise FinalError(f"{what} does not run: {error.message}", reason=reason) from None
 
 
 def _require_telling(tally: Tally) -> None:
     """Outputs that never vary compare as equal and prove nothing: a dead model, or data that say nothing."""
-    if tally.samples > 1 and tally.lowest == tally.highest:
-        what = "zero" if tally.lowest == 0 else f"{tally.lowest:g}"
+    tally.require_alive()
+    value = tally.constant
+    if tally.samples > 1 and value is not None:
+        what = "zero" if value == 0 else f"{value:g}"
         raise FinalError(
             f"every output of all {tally.samples} samples is {what}; the model is broken, or the evaluation data do not"
             " fit it",

@@ -27,11 +27,38 @@ Metric = Literal["Top1", "Top5", "CosineSimilarity", "MaxAbsError", "MeanAbsErro
 
 _TOP = {"Top1": 1, "Top5": 5}
 
+WIDE = 0.01
+"""Half precision keeps three decimal digits, bfloat16 two: an output that varies less may come out constant."""
+
 
 def top_hits(scores: Array, labels: Array, count: int) -> int:
     """How many of `labels` [n] are among the `count` largest of `scores` [n, classes]."""
     best = np.argsort(-scores, axis=1, kind="stable")[:, :count]
     return int((best == labels[:, None]).any(axis=1).sum())
+
+
+@dataclass(frozen=True)
+class Span:
+    """Smallest and largest value seen."""
+
+    lowest: float = float("inf")
+    highest: float = float("-inf")
+
+    def with_values(self, values: Array) -> "Span":
+        """The span of these values too."""
+        return Span(
+            min(self.lowest, float(values.min(initial=np.inf))), max(self.highest, float(values.max(initial=-np.inf)))
+        )
+
+    @property
+    def is_point(self) -> bool:
+        """All values are one."""
+        return self.lowest == self.highest
+
+    @property
+    def is_wide(self) -> bool:
+        """Values differ by more than rounding to half precision could hide."""
+        return self.highest - self.lowest > WIDE * max(abs(self.lowest), abs(self.highest))
 
 
 @dataclass
@@ -46,8 +73,8 @@ class Tally:
     error_sum: float = 0.0
     error_max: float = 0.0
     elements: int = 0
-    lowest: float = field(default=float("inf"))
-    highest: float = field(default=float("-inf"))
+    spans: dict[str, tuple[Span, Span]] = field(default_factory=dict)
+    """By output: what its values span in the reference, and in the engine."""
 
     def add(self, reference: Tensors, measured: Tensors, labels: Array | None, samples: int) -> None:
         """Count one batch. Raises FinalError (EvaluationFailed, EvaluationDataInvalid)."""
@@ -58,6 +85,9 @@ class Tally:
         if self.metric in _TOP:
             self._add_top(next(iter(reference.values())), next(iter(measured.values())), labels)
         self._add_errors(_rows(wanted, samples), _rows(found, samples))
+        for name, values in wanted.items():
+            spans = self.spans.get(name, (Span(), Span()))
+            self.spans[name] = spans[0].with_values(values), spans[1].with_values(found[name])
         self.samples += samples
 
     def _add_top(self, wanted: Array, found: Array, labels: Array | None) -> None:
@@ -85,10 +115,24 @@ class Tally:
         dots = np.einsum("ij,ij->i", wanted, found)
         cosine = np.where(both_zero, 1.0, np.divide(dots, product, out=np.zeros_like(dots), where=product > 0))
         self.cosine_sum += float(cosine.sum())
-        self.lowest, self.highest = (
-            min(self.lowest, found.min(initial=np.inf)),
-            max(self.highest, found.max(initial=-np.inf)),
-        )
+
+    def require_alive(self) -> None:
+        """No output of the engine is constant where the reference's varies: so overflow and dead scales show, which
+        seldom lead to NaN (x / inf is 0). Raises FinalError (EvaluationFailed) that names the output.
+        """
+        for name, (reference, engine) in self.spans.items():
+            if engine.is_point and reference.is_wide:
+                raise _failed(
+                    f"output {quoted(name)} of the engine is {engine.lowest:g} throughout, where the reference's goes"
+                    f" from {reference.lowest:g} to {reference.highest:g}; use a wider precision (BF16 or FP32), or"
+                    " calibration data nearer to the real inputs"
+                )
+
+    @property
+    def constant(self) -> float | None:
+        """The one value of all outputs of the engine, if there is but one."""
+        values = {value for _, engine in self.spans.values() for value in (engine.lowest, engine.highest)}
+        return values.pop() if len(values) == 1 else None
 
     def record(self, data_digest: str) -> AccuracyRecord:
         """The figures as decimal strings."""
@@ -115,6 +159,17 @@ class Tally:
 
 def _numeric(outputs: Tensors) -> dict[str, Array]:
     return {name: array for name, array in outputs.items() if array.dtype.kind in "fiub"}
+
+
+def comparable(outputs: Tensors) -> bool:
+    """Whether there are numeric outputs, all of them finite."""
+    numbers = _numeric(outputs).values()
+    return bool(numbers) and all(array.dtype.kind != "f" or bool(np.isfinite(array).all()) for array in numbers)
+
+
+def same_shapes(reference: Tensors, measured: Tensors) -> bool:
+    """Whether both hold the same outputs of the same shapes."""
+    return all(name in measured and measured[name].shape == array.shape for name, array in reference.items())
 
 
 def _rows(outputs: dict[str, Array], samples: int) -> Array:

@@ -1,8 +1,10 @@
 """Writes to the model store what was made, so that what is there is whole. Called by `prepare` and `build`."""
 
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import Any
 
 from enginery_store.identity import prepared_key
 from enginery_store.layout import SOURCE_NAME, engine_folder, prepared_folder
@@ -10,6 +12,7 @@ from enginery_store.manifest import EngineManifest, PreparedManifest
 from enginery_store.requests import BuildRequest, PrepareRequest
 
 from enginery_builder.artifacts import CompiledEngine, ConvertedModel, FetchedFiles, FetchedModel, Measured
+from enginery_builder.precision import RULES, Samples
 from enginery_builder.publish.commit import commit, is_whole, upload
 from enginery_builder.publish.outcomes import final_failures_recorded, record_success, recorded_success
 from enginery_builder.stores import Stores
@@ -32,20 +35,39 @@ def published_engine(stores: Stores, key: str) -> bool:
     return is_whole(stores.store, engine_folder(stores.prefix, key), EngineManifest)
 
 
-def key_of_prepared(request: PrepareRequest, source: FetchedFiles, precision: str) -> str:
-    """Key of what this source becomes at this precision."""
+def key_of_prepared(request: PrepareRequest, source: FetchedFiles, samples: Samples | None) -> str:
+    """Key of what this source becomes at this precision, with what was measured on these samples."""
+    asked = request.precision
+    precision: dict[str, Any] = {"type": asked.type}
+    if asked.type != "FP32":
+        precision |= {
+            "rules": RULES,
+            "rest": asked.rest,
+            "prequantized": asked.prequantized,
+            "samples": samples.count if samples else 0,
+            "data": samples.digest if samples else "",
+        }
     return prepared_key(
         source_digest=source.digest,
         source_format=request.source.format,
-        precision={"type": precision},
+        precision=precision,
         task=request.source.task,
     )
 
 
 def publish_prepared(
-    stores: Stores, key: str, request: PrepareRequest, source: FetchedFiles, model: ConvertedModel
+    stores: Stores,
+    key: str,
+    request: PrepareRequest,
+    source: FetchedFiles,
+    model: ConvertedModel,
+    *,
+    converters: Mapping[str, str],
 ) -> None:
-    """Store a prepared model under `key`; nothing when it is there already. Raises store errors."""
+    """Store a prepared model under `key`; nothing when it is there already. Raises store errors.
+
+    `converters` holds versions of the framework and exporter that made it ONNX, by name; empty for an ONNX source.
+    """
     place = prepared_folder(stores.prefix, key)
     if is_whole(stores.store, place, PreparedManifest):
         LOG.info("prepared model is in the store already", extra={"prepared": key})
@@ -63,7 +85,7 @@ def publish_prepared(
         opset=model.checked.opset,
         calibration=model.calibration,
         kept_nodes=list(model.kept_nodes),
-        tool_versions={name: version(name) for name in ("enginery", "onnx", "onnxruntime")},
+        tool_versions={**converters, **{name: version(name) for name in ("enginery", "onnx", "onnxruntime")}},
         created_at=datetime.now(UTC),
     )
     stores.store.write(place / SOURCE_NAME, manifest.to_json())

@@ -12,7 +12,7 @@ from enginery_store.manifest import PreparedManifest
 from enginery_store.reasons import Reason
 from enginery_store.requests import EXIT_CODES, Outcome, PrepareRequest
 
-from enginery_builder.artifacts import FetchedFiles
+from enginery_builder.artifacts import ConvertedModel, FetchedFiles
 from enginery_builder.publish.commit import is_whole
 from enginery_builder.stores import Stores
 from enginery_builder.wording import bounded
@@ -30,16 +30,27 @@ ABOUT_THE_REQUEST = frozenset(
         Reason.INVALID_SHAPES,
         Reason.SOURCE_TOO_LARGE,
         Reason.CONVERSION_FAILED,
+        Reason.CALIBRATION_DATA_NOT_FOUND,
+        Reason.TOO_FEW_SAMPLES,
+        Reason.CALIBRATION_DATA_INVALID,
+        Reason.CALIBRATION_FAILED,
         Reason.EVALUATION_DATA_INVALID,
         Reason.EVALUATION_FAILED,
         Reason.BUILD_FAILED,
+        Reason.PRECISION_NOT_SUPPORTED_BY_HARDWARE,
     }
 )
 """Final reasons that hold for the same request anywhere, and so are recorded under its key. The others (credentials,
 signing key, memory, time, node, builder version) are of the surroundings: once mended, the same key must build."""
 
 
-def record_success(stores: Stores, request: PrepareRequest, source: FetchedFiles, key: str) -> Outcome:
+NOTES_LIMIT = 8
+"""Sentences that an Outcome holds."""
+
+
+def record_success(
+    stores: Stores, request: PrepareRequest, source: FetchedFiles, key: str, model: ConvertedModel
+) -> Outcome:
     """What the request led to; the operator finds the prepared model through it."""
     outcome = Outcome(
         key=request.key,
@@ -47,6 +58,8 @@ def record_success(stores: Stores, request: PrepareRequest, source: FetchedFiles
         prepared_key=key,
         source_digest=source.digest,
         source_size_bytes=source.size_bytes,
+        calibration=model.calibration,
+        notes=[bounded(note) for note in (*model.notes, *model.checked.notes)][:NOTES_LIMIT],
         builder_version=version("enginery"),
         finished_at=datetime.now(UTC),
     )

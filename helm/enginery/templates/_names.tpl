@@ -7,7 +7,7 @@
 {{- end }}
 
 {{- define "enginery.image" -}}
-{{- printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) }}
+{{- if .image.repository }}{{ printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) }}{{ end }}
 {{- end }}
 
 {{- define "enginery.selector" -}}

@@ -129,7 +129,9 @@ class Build(APIType):
     """How engines are compiled."""
 
     backend: Literal["Auto", "TensorRT", "TensorRTRTX", "ONNXRuntime"] = Field(
-        default="Auto", description="Compiler. Auto: TensorRT for GPU and MIG, ONNXRuntime for CPU."
+        default="Auto",
+        description="Compiler. Auto: TensorRT for GPU and MIG, ONNXRuntime for CPU. TensorRTRTX compiles ahead of time,"
+        " without a GPU, for compute capabilities 7.5, 8.0, 8.6, 8.9, 12.0 and 12.1.",
     )
     targets: Targets = Field(default_factory=Targets, description="Devices to build for.")
     hardware_compatibility: Literal["None", "SameComputeCapability", "AmperePlus"] = Field(

@@ -61,9 +61,17 @@ class PrecisionTry(APIType):
     """One precision that was tried."""
 
     type: Text = Field(description="Precision tried.")
-    p99_milliseconds: Optional = Field(default=None, description="Measured p99 latency, in milliseconds.")
-    accepted: bool = Field(description="Whether it was kept.")
-    reason: Optional = Field(default=None, description="Why not.")
+    p99_milliseconds: Optional = Field(
+        default=None,
+        description="Latency of the slowest target at objective.batchSize, in milliseconds: p99, or the median where"
+        " the objective bounds a percentile up to 50. Example: '14.2'.",
+    )
+    accepted: bool = Field(description="Whether it serves.")
+    reason: Optional = Field(
+        default=None,
+        description="Chosen, ObjectiveMissed, NotMeasured (compiled ahead of time), or the reason of the failure that"
+        " rules it out, such as BelowThreshold.",
+    )
 
 
 class PrecisionStatus(APIType):

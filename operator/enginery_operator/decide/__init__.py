@@ -6,7 +6,7 @@ The first condition that does not hold keeps the target revision from rolling, a
 
 from enginery_store.reasons import Reason
 
-from enginery_operator.decide import accept, engines, memory, rollout, source
+from enginery_operator.decide import accept, calibration, engines, ladder, memory, rollout, source
 from enginery_operator.decide.seen import PENDING, Decision, EngineSeen, JobStep, Observed, Verdict
 
 GATES = ("Accepted", "SourceVerified", "QuotaReserved", "Calibrated", "AccuracyVerified", "EnginesReady")
@@ -26,10 +26,12 @@ def decide(seen: Observed) -> Decision:
         verdicts["SourceVerified"], prepare = source.verified(seen)
     if (waits := _waits_for_quota(seen)) is not None:
         verdicts["QuotaReserved"] = waits
-    if verdicts.get("SourceVerified", PENDING).holds:
+    verified = verdicts.get("SourceVerified", PENDING)
+    if verified.holds or verified.reason is Reason.PREPARING:
+        verdicts["Calibrated"] = calibration.calibrated(seen)
+    if verified.holds:
         verdicts.setdefault("QuotaReserved", _quota(seen))
-        verdicts["Calibrated"] = Verdict("True", Reason.NOT_REQUIRED, f"precision {seen.model.spec.precision.type}")
-        verdicts["EnginesReady"], steps = engines.built(seen)
+        verdicts["EnginesReady"], steps = engines.built(seen, ladder.explained(seen))
         if waits is not None:
             verdicts["EnginesReady"] = PENDING
         verdicts["AccuracyVerified"] = engines.exact(seen)
@@ -56,7 +58,8 @@ def _resting(
     """A stopped model starts no Job, as Jobs take slices; what it would have started is said to wait."""
     waits = Verdict("Unknown", Reason.PENDING, "stopped: no Job is started")
     if prepare.create_attempt is not None:
-        verdicts, prepare = verdicts | {"SourceVerified": waits}, JobStep()
+        halted = "Calibrated" if verdicts["SourceVerified"].holds else "SourceVerified"
+        verdicts, prepare = verdicts | {halted: waits}, JobStep()
     if any(step.create_attempt is not None for _, step in steps):
         verdicts = verdicts | {"EnginesReady": waits}
     return verdicts, prepare, tuple((engine, step) for engine, step in steps if step.create_attempt is None)

@@ -4,9 +4,14 @@ from collections.abc import Callable
 
 from enginery_store.reasons import Reason
 
-from enginery_operator.api.v1alpha1 import Tenant
+from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.backends import ONNXRUNTIME, RTX, TENSORRT, backend_of
+from enginery_operator.decide import devices
 from enginery_operator.decide.seen import Observed, Verdict
 from enginery_operator.targets import profiles
+
+SOURCE = "spec.source.uri"
+"""The one location that holds a model; the others hold data."""
 
 FINAL = "will not be retried until the spec changes"
 """How a message ends when only the tenant can help."""
@@ -42,6 +47,18 @@ def tenant_is_active(seen: Observed) -> Verdict | None:
     return None
 
 
+def locations(model: InferenceModel) -> dict[str, str]:
+    """Everything a builder reads for this model, by the field that names it: policy holds for all of it."""
+    precision = model.spec.precision
+    gate, calibration = precision.accuracy_gate, precision.calibration
+    found = {
+        SOURCE: model.spec.source.uri,
+        "spec.precision.calibration.uri": calibration.uri if calibration else None,
+        "spec.precision.accuracyGate.uri": gate.uri if gate else None,
+    }
+    return {field: uri for field, uri in found.items() if uri is not None}
+
+
 def source_is_allowed(tenant: Tenant, uri: str) -> bool:
     """Whether a source lies where the Tenant's policy wants it."""
     allowed = tenant.spec.policy.allowed_sources
@@ -65,18 +82,20 @@ def policy_allows(seen: Observed) -> Verdict | None:
             f"spec.precision.type {spec.precision.type} is not allowed; write one of"
             f" {', '.join(policy.allowed_precisions)}; {ALLOWED}",
         )
-    if not source_is_allowed(seen.tenant, spec.source.uri):
-        return _fail(
-            Reason.SOURCE_NOT_ALLOWED,
-            f"spec.source.uri {spec.source.uri} lies outside {', '.join(policy.allowed_sources or ())}; copy the model"
-            f" there and write its new address; {ALLOWED}",
-        )
-    if seen.foreign:
-        return _fail(
-            Reason.SOURCE_NOT_ALLOWED,
-            f"spec.source.uri {spec.source.uri} lies in another tenant's part of the store; copy the model to a"
-            f" place of your own and write its address; {ALLOWED}",
-        )
+    for field, uri in locations(seen.model).items():
+        what = "model" if field == SOURCE else "data"
+        if not source_is_allowed(seen.tenant, uri):
+            return _fail(
+                Reason.SOURCE_NOT_ALLOWED,
+                f"{field} {uri} lies outside {', '.join(policy.allowed_sources or ())}; copy the {what} there and write"
+                f" its new address; {ALLOWED}",
+            )
+        if field in seen.foreign:
+            return _fail(
+                Reason.SOURCE_NOT_ALLOWED,
+                f"{field} {uri} lies in another tenant's part of the store; copy the {what} to a place of your own and"
+                f" write its address; {ALLOWED}",
+            )
     return None
 
 
@@ -84,11 +103,12 @@ def this_version_serves_it(seen: Observed) -> Verdict | None:
     """What the API promises and this version does not do yet is refused in words, never half done."""
     spec = seen.model.spec
     unsupported = {
-        "spec.source.format": (spec.source.format != "ONNX", f"{spec.source.format}; export the model to ONNX"),
         "spec.source.uri": (spec.source.uri.startswith("pvc://"), "pvc://; copy the model to s3://"),
         "spec.source.signature": (spec.source.signature is not None, "a signature; pin spec.source.digest instead"),
-        "spec.precision.type": (spec.precision.type != "FP32", f"{spec.precision.type}; write FP32"),
-        "spec.build.backend": (spec.build.backend == "TensorRTRTX", "TensorRTRTX; write TensorRT or Auto"),
+        "spec.precision.calibration.capture": (
+            spec.precision.calibration is not None and spec.precision.calibration.capture is not None,
+            "calibration on live traffic; write calibration.uri",
+        ),
         "spec.serving.server": (spec.serving.server != "Native", f"{spec.serving.server}; write Native"),
         "spec.serving.placement": (spec.serving.placement != "Dedicated", "Pooled; write Dedicated"),
         "spec.serving.fallback": (spec.serving.fallback != "None", "ONNXRuntime; write None"),
@@ -126,21 +146,39 @@ def this_version_serves_it(seen: Observed) -> Verdict | None:
     return None
 
 
-def devices_exist(seen: Observed) -> Verdict | None:
-    """Some node can give the accelerator now; goes on by itself when one turns up."""
-    if seen.matching:
-        return None
-    wanted = seen.model.spec.accelerator
-    if wanted.mode == "MIG":
-        known = ", ".join(profiles(seen.offers)) or "none"
+def backend_fits_the_accelerator(seen: Observed) -> Verdict | None:
+    """The compiler is one for the devices that are asked for."""
+    backend, mode = seen.model.spec.build.backend, seen.model.spec.accelerator.mode
+    if backend == ONNXRUNTIME and mode != "CPU":
         return _fail(
-            Reason.MIG_PROFILE_NOT_FOUND,
-            f"no ready node offers MIG profile {wanted.profile}; profiles that exist: {known}; continues by itself"
-            " when one does",
+            Reason.INVALID_SPEC,
+            f"spec.build.backend ONNXRuntime serves on CPUs and spec.accelerator.mode is {mode}; write backend TensorRT"
+            f" or Auto, or mode CPU; {FINAL}",
+        )
+    if backend in {TENSORRT, RTX} and mode == "CPU":
+        return _fail(
+            Reason.INVALID_SPEC,
+            f"spec.build.backend {backend} serves on GPUs and spec.accelerator.mode is CPU; write backend ONNXRuntime"
+            f" or Auto, or mode GPU or MIG; {FINAL}",
+        )
+    return None
+
+
+def images_are_installed(seen: Observed) -> Verdict | None:
+    """The installation has the images that this model's format and backend need."""
+    if not seen.missing_images:
+        return None
+    source_format, values = seen.model.spec.source.format, " and ".join(seen.missing_images)
+    if any(name.startswith("images.converters.") for name in seen.missing_images):
+        return _fail(
+            Reason.INVALID_SPEC,
+            f"spec.source.format {source_format}: this installation has no converter image for it; ask the platform"
+            f" team to set {values}, or export the model to ONNX; continues by itself when it is set",
         )
     return _fail(
-        Reason.NO_COMPATIBLE_NODES,
-        f"no ready node offers spec.accelerator.mode {wanted.mode}; continues by itself when one does",
+        Reason.INVALID_SPEC,
+        f"spec.build.backend {backend_of(seen.model)}: this installation has no image for it; ask the platform team to"
+        f" set {values}; continues by itself when it is set",
     )
 
 
@@ -149,7 +187,9 @@ CHECKS: tuple[Callable[[Observed], Verdict | None], ...] = (
     tenant_is_active,
     policy_allows,
     this_version_serves_it,
-    devices_exist,
+    backend_fits_the_accelerator,
+    images_are_installed,
+    *devices.CHECKS,
 )
 """In this order: whoever may do nothing learns nothing about devices."""
 
@@ -159,4 +199,4 @@ def accepted(seen: Observed) -> Verdict:
     for check in CHECKS:
         if (verdict := check(seen)) is not None:
             return verdict
-    return Verdict("True", Reason.ACCEPTED, f"{len(seen.matching)} target(s)")
+    return Verdict("True", Reason.ACCEPTED, devices.told(seen))

@@ -1,30 +1,33 @@
 """Does every target have its engine, and is it exact enough? EnginesReady and AccuracyVerified. Pure."""
 
+from collections.abc import Iterable
 from decimal import Decimal
 
+from enginery_store.manifest import AccuracyRecord
 from enginery_store.reasons import Reason
 
+from enginery_operator.api.precision import AccuracyGate
 from enginery_operator.decide import jobs
 from enginery_operator.decide.seen import EngineSeen, JobStep, Observed, Trouble, Verdict
 
-UNNOTICED = frozenset({Reason.EVALUATION_DATA_INVALID})
-"""Final failures that end when somebody replaces data the operator does not list."""
+EVALUATION_FAULTS = frozenset({Reason.EVALUATION_DATA_INVALID, Reason.EVALUATION_FAILED})
+"""What the gate's data, or an engine that runs on them, end a request with: the source is as good as before."""
 
 _LATER = "will not be retried until the spec or the source changes"
 
 
-def built(seen: Observed) -> tuple[Verdict, tuple[tuple[EngineSeen, JobStep], ...]]:
-    """The condition EnginesReady and a step for every engine that is not stored."""
+def built(seen: Observed, why: str = "") -> tuple[Verdict, tuple[tuple[EngineSeen, JobStep], ...]]:
+    """The condition EnginesReady and a step for every engine that is not stored. `why`: what to add when all are."""
     missing = [engine for engine in seen.engines if engine.manifest is None]
     steps = tuple((engine, _step(engine, seen)) for engine in missing)
     if not seen.engines:
-        return Verdict("Unknown", Reason.PENDING, "no target yet"), ()
+        return Verdict("Unknown", Reason.PENDING, f"waits until {seen.current.precision.type} is prepared"), ()
     if not missing:
-        return Verdict("True", _how(seen), f"{len(seen.engines)} engine(s)"), ()
+        return Verdict("True", _how(seen), f"{len(seen.engines)} engine(s){why}"), ()
     troubles = [(engine, trouble) for engine in missing if (trouble := _trouble(engine, seen)) is not None]
     count = f"{len(seen.engines) - len(missing)}/{len(seen.engines)} engines ready"
     if not troubles:
-        return Verdict("False", Reason.BUILDING, f"{count}, the rest is being compiled"), steps
+        return Verdict("False", Reason.BUILDING, f"{count}; {_work(missing)}"), steps
     engine, trouble = min(troubles, key=lambda pair: pair[1].passing)
     message = f"{engine.offer.target.name}: {trouble.message.rstrip('.; ')}; {_next(engine, trouble, seen)}"
     if trouble.passing and trouble.reason in {Reason.STORE_UNAVAILABLE, Reason.STORE_TLS_FAILED}:
@@ -32,6 +35,19 @@ def built(seen: Observed) -> tuple[Verdict, tuple[tuple[EngineSeen, JobStep], ..
     if len(missing) < len(seen.engines) and not trouble.passing:
         return Verdict("False", Reason.PARTIALLY_BUILT, f"{count}; {message}"), steps
     return Verdict("False", trouble.reason, message), steps
+
+
+def _work(missing: list[EngineSeen]) -> str:
+    """Who compiles since when: the compiler's own progress is in that Job's log, and never written anywhere else."""
+    at_work = [(engine, engine.job) for engine in missing if engine.job is not None and engine.job.active]
+    if not at_work:
+        return "the rest is being compiled"
+    engine, job = min(at_work, key=lambda pair: (pair[1].created_at, pair[1].name))
+    since = job.created_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (
+        f"{engine.offer.target.name} is compiled since {since} (attempt {job.attempt}; its progress: kubectl logs -n"
+        f" {job.namespace} job/{job.name})"
+    )
 
 
 def _how(seen: Observed) -> Reason:
@@ -61,13 +77,13 @@ def _step(engine: EngineSeen, seen: Observed) -> JobStep:
     if engine.trouble is not None:
         return JobStep()
     if (failure := engine.failure) is not None:
-        return jobs.recheck(engine.job, failure.finished_at, seen) if failure.reason in UNNOTICED else JobStep()
+        return jobs.recheck(engine.job, failure.finished_at, seen) if failure.reason in jobs.UNNOTICED else JobStep()
     return jobs.first_or_wait(engine.job, seen)
 
 
 def _next(engine: EngineSeen, trouble: Trouble, seen: Observed) -> str:
     if engine.failure is not None:
-        return f"asked again every {seen.recheck_seconds} s" if engine.failure.reason in UNNOTICED else _LATER
+        return f"asked again every {seen.recheck_seconds} s" if engine.failure.reason in jobs.UNNOTICED else _LATER
     if engine.job is not None and engine.job.active:
         return "waits"
     if engine.job is not None and engine.trouble is None:
@@ -81,27 +97,35 @@ def exact(seen: Observed) -> Verdict:
     gate = seen.model.spec.precision.accuracy_gate
     if gate is None:
         return Verdict("True", Reason.NOT_REQUIRED, "spec.precision.accuracyGate is absent")
-    failed = [
-        engine.failure
-        for engine in seen.engines
-        if engine.failure is not None
-        and engine.failure.reason in {Reason.EVALUATION_DATA_INVALID, Reason.EVALUATION_FAILED}
-    ]
+    failures = [seen.current.failure, *(engine.failure for engine in seen.engines)]
+    failed = [failure for failure in failures if failure is not None and failure.reason in EVALUATION_FAULTS]
     if failed:
-        after = f"asked again every {seen.recheck_seconds} s" if failed[0].reason in UNNOTICED else _LATER
+        after = f"asked again every {seen.recheck_seconds} s" if failed[0].reason in jobs.UNNOTICED else _LATER
         return Verdict("False", failed[0].reason, f"{failed[0].message.rstrip('.; ')}; {after}")
     silent = next((item.trouble for item in seen.engines if item.trouble is not None and item.trouble.passing), None)
     if silent is not None:
         return Verdict("Unknown", silent.reason, f"{silent.message.rstrip('.; ')}; will be retried")
-    records = [engine.manifest.accuracy for engine in seen.engines if engine.manifest is not None]
-    if not records:
+    worst = worst_accuracy(seen.engines)
+    if worst is None:
         return Verdict("Unknown", Reason.RUNNING, "measured when the engine is built")
-    worst = max(records, key=lambda record: Decimal(record.degradation))
     figures = f"{worst.metric} {worst.measured} against {worst.reference} on {worst.samples} samples"
-    if Decimal(worst.degradation) > Decimal(gate.max_degradation):
+    if worst.measured_on == "Reference":
+        figures += ", with ONNX Runtime in the engine's place, as it was compiled ahead of time"
+    if not is_exact(worst, gate):
         return Verdict(
             "False",
             Reason.BELOW_THRESHOLD,
             f"{figures}: {worst.degradation} is worse than the tolerated {gate.max_degradation}; {_LATER}",
         )
     return Verdict("True", Reason.PASSED, figures)
+
+
+def worst_accuracy(engines: Iterable[EngineSeen]) -> AccuracyRecord | None:
+    """The record of the engine that lost most against the reference; None before any is built."""
+    records = [engine.manifest.accuracy for engine in engines if engine.manifest is not None]
+    return max(records, key=lambda record: Decimal(record.degradation), default=None)
+
+
+def is_exact(record: AccuracyRecord | None, gate: AccuracyGate) -> bool:
+    """Whether it lost no more than the gate tolerates."""
+    return record is not None and Decimal(record.degradation) <= Decimal(gate.max_degradation)

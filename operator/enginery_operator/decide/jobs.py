@@ -19,6 +19,17 @@ BACKOFF_LIMIT_SECONDS = 3600
 PODLESS_SECONDS = 10
 """A Job without a pod is looked at again so often: nothing that is watched changes when its pod is refused."""
 
+UNNOTICED = frozenset(
+    {
+        Reason.EVALUATION_DATA_INVALID,
+        Reason.CALIBRATION_DATA_NOT_FOUND,
+        Reason.TOO_FEW_SAMPLES,
+        Reason.CALIBRATION_DATA_INVALID,
+        Reason.CALIBRATION_FAILED,
+    }
+)
+"""Final failures that end when somebody replaces data the operator does not list: asked again now and then."""
+
 START_TROUBLE = frozenset({Reason.IMAGE_PULL_FAILED, Reason.CONFIG_ERROR})
 """What a waiting pod does not recover from by waiting for room."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from enginery_store.manifest import EngineManifest
 from enginery_store.reasons import Reason
-from enginery_store.requests import Outcome
+from enginery_store.requests import Outcome, PrecisionRef
 
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
 from enginery_operator.targets import Offer
@@ -75,6 +75,29 @@ class EngineSeen:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One precision of the model: what its prepare request led to, and its engines. Auto may have several, any other
+    type has one.
+    """
+
+    precision: PrecisionRef
+    request_key: str | None = None
+    """None while the source is not pinned."""
+    outcome: Outcome | None = None
+    outcome_trouble: Trouble | None = None
+    prepare_job: JobSeen | None = None
+    engines: tuple[EngineSeen, ...] = ()
+
+    @property
+    def failure(self) -> Trouble | None:
+        """What its prepare request ended with, by the stored outcome or else by the Job's word."""
+        if self.outcome is not None:
+            return Trouble(self.outcome.reason, self.outcome.message) if self.outcome.failed else None
+        job = self.prepare_job
+        return job.trouble if job is not None and job.state == "Failed" else None
+
+
+@dataclass(frozen=True)
 class RevisionSeen:
     """A Deployment of the model, whichever revision it is of."""
 
@@ -104,13 +127,14 @@ class Observed:
     source: SourceSeen
     revision: str | None
     """Name of the revision the spec asks for; None while the source is not pinned."""
-    foreign: bool = False
-    """The source lies in another tenant's part of the store."""
-    request_key: str | None = None
-    outcome: Outcome | None = None
-    outcome_trouble: Trouble | None = None
-    prepare_job: JobSeen | None = None
-    engines: tuple[EngineSeen, ...] = ()
+    current: Candidate
+    """What serves, or is being made ready to serve."""
+    candidates: tuple[Candidate, ...] = ()
+    """Everything tried, in the order it was; `current` is one of them."""
+    foreign: frozenset[str] = frozenset()
+    """Fields of the spec whose locations lie in another tenant's part of the store."""
+    missing_images: tuple[str, ...] = ()
+    """Chart values of images that this model needs and the installation does not set."""
     revisions: tuple[RevisionSeen, ...] = ()
     serving: str | None = None
     """Revision the Service selects."""
@@ -119,6 +143,27 @@ class Observed:
     start_deadline_seconds: int = 600
     refusal: Trouble | None = None
     """The API server refused one of our objects in the last pass."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the current candidate's prepare request led to."""
+        return self.current.outcome
+
+    @property
+    def proven(self) -> Outcome | None:
+        """What a prepare request that succeeded found out about the source, which all candidates share."""
+        outcomes = (candidate.outcome for candidate in (self.current, *self.candidates))
+        return next((outcome for outcome in outcomes if outcome is not None and not outcome.failed), None)
+
+    @property
+    def prepare_job(self) -> JobSeen | None:
+        """Who works on that request."""
+        return self.current.prepare_job
+
+    @property
+    def engines(self) -> tuple[EngineSeen, ...]:
+        """The current candidate's engines, one per target."""
+        return self.current.engines
 
     @property
     def replicas(self) -> int:

@@ -1,8 +1,10 @@
 """Is the source what it claims? The condition SourceVerified and the prepare Job behind it. Pure."""
 
 from enginery_store.reasons import Reason
+from enginery_store.requests import Outcome
 
-from enginery_operator.decide import jobs
+from enginery_operator.decide import calibration, jobs
+from enginery_operator.decide.engines import EVALUATION_FAULTS
 from enginery_operator.decide.seen import JobStep, Observed, Verdict
 
 _UNSIGNED = (
@@ -18,14 +20,38 @@ def verified(seen: Observed) -> tuple[Verdict, JobStep]:
         return Verdict("False", Reason.SIGNATURE_MISSING, _UNSIGNED), JobStep()
     if seen.source.fingerprint is None:
         return _not_pinned(seen), JobStep()
-    if seen.outcome_trouble is not None:
-        trouble = seen.outcome_trouble
-        return Verdict("Unknown", trouble.reason, f"{trouble.message}; will be retried"), JobStep()
-    if seen.outcome is None:
-        return _in_work(seen), jobs.first_or_wait(seen.prepare_job, seen)
-    if not seen.outcome.failed:
-        return Verdict("True", seen.outcome.reason, f"{seen.outcome.source_digest}"), JobStep()
-    return _failed(seen)
+    return _checked(seen), _step(seen)
+
+
+def _checked(seen: Observed) -> Verdict:
+    if seen.proven is not None:
+        return Verdict("True", seen.proven.reason, f"{seen.proven.source_digest}")
+    if seen.current.outcome_trouble is not None:
+        trouble = seen.current.outcome_trouble
+        return Verdict("Unknown", trouble.reason, f"{trouble.message}; will be retried")
+    failure = seen.current.failure
+    if failure is not None and failure.reason in calibration.FAULTS | EVALUATION_FAULTS:
+        reason = Reason.VERIFIED if seen.model.spec.source.digest else Reason.DIGEST_RECORDED
+        return Verdict("True", reason, "the source was checked before any data")
+    return _in_work(seen) if seen.outcome is None else _failed(seen, seen.outcome)
+
+
+def _step(seen: Observed) -> JobStep:
+    outcome, job = seen.outcome, seen.prepare_job
+    if seen.current.outcome_trouble is not None:
+        return JobStep()
+    if outcome is None:
+        return jobs.first_or_wait(job, seen)
+    if outcome.failed and _is_asked_again(seen, outcome):
+        return jobs.recheck(job, outcome.finished_at, seen)
+    return JobStep()
+
+
+def _is_asked_again(seen: Observed, outcome: Outcome) -> bool:
+    """Whether nobody would notice that what failed was mended: the operator may not list this source, or it is data
+    that it never lists.
+    """
+    return not seen.source.fingerprint or outcome.reason in jobs.UNNOTICED
 
 
 def _not_pinned(seen: Observed) -> Verdict:
@@ -56,13 +82,11 @@ def _in_work(seen: Observed) -> Verdict:
     return Verdict("Unknown", reason, f"the prepare Job waits: {job.trouble.message}")
 
 
-def _failed(seen: Observed) -> tuple[Verdict, JobStep]:
-    outcome = seen.outcome
-    assert outcome is not None  # noqa: S101 - for the type checker; the caller looked
-    if not seen.source.fingerprint:
-        # The operator may not list this source, so it cannot notice that it was replaced.
-        step = jobs.recheck(seen.prepare_job, outcome.finished_at, seen)
-        after = f"asked again every {seen.recheck_seconds} s"
-    else:
-        step, after = JobStep(), "will not be retried until the spec or the source changes"
-    return Verdict("False", outcome.reason, f"{outcome.message.rstrip('.; ')}; {after}"), step
+def _failed(seen: Observed, outcome: Outcome) -> Verdict:
+    again = _is_asked_again(seen, outcome)
+    after = (
+        f"asked again every {seen.recheck_seconds} s"
+        if again
+        else "will not be retried until the spec or the source changes"
+    )
+    return Verdict("False", outcome.reason, f"{outcome.message.rstrip('.; ')}; {after}")

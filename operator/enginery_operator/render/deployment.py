@@ -9,6 +9,7 @@ from typing import Any
 
 from enginery_operator.api.quantity import quantity
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.backends import backend_of, runtime_image
 from enginery_operator.decide.seen import EngineSeen
 from enginery_operator.render import documents, labels, pod
 from enginery_operator.settings import Settings
@@ -37,7 +38,8 @@ def deployment(
     request = documents.serve_request(
         model, tenant, settings, engines=engines, revision=revision, threads=_threads(requests["cpu"])
     )
-    container = pod.container("runtime", settings.images.runtime, settings, request.model_dump_json(by_alias=True)) | {
+    image = runtime_image(backend_of(model), settings.images)
+    container = pod.container("runtime", image, settings, request.model_dump_json(by_alias=True)) | {
         "ports": [{"name": name, "containerPort": port} for name, port in PORTS.items()],
         "resources": {
             "requests": requests | pod.slice_of(offers),

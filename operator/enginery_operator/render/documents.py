@@ -4,18 +4,27 @@ from enginery_store.requests import (
     BuildRequest,
     EngineRef,
     ModelRef,
+    PrecisionRef,
     PrepareRequest,
     ServeRequest,
 )
 
 from enginery_operator import keys
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
+from enginery_operator.backends import backend_of
 from enginery_operator.decide.seen import EngineSeen
 from enginery_operator.settings import Settings
 
 
 def prepare_request(
-    model: InferenceModel, tenant: Tenant, settings: Settings, *, key: str, revision: str, fingerprint: str
+    model: InferenceModel,
+    tenant: Tenant,
+    settings: Settings,
+    *,
+    key: str,
+    precision: PrecisionRef,
+    revision: str,
+    fingerprint: str,
 ) -> PrepareRequest:
     """Order for the prepare Job."""
     store = keys.store_access(tenant, settings)
@@ -26,15 +35,23 @@ def prepare_request(
         source_store=store,
         prefix=tenant.spec.store.prefix,
         source=keys.source_ref(model, fingerprint),
-        precision=keys.precision_ref(model),
+        precision=precision,
         profiles=keys.profiles(model),
+        backends=keys.compilers(model),
         max_source_bytes=settings.jobs.max_source_bytes,
         timeout_seconds=settings.jobs.prepare_timeout_seconds,
     )
 
 
 def build_request(
-    model: InferenceModel, tenant: Tenant, settings: Settings, *, engine: EngineSeen, prepared: str, revision: str
+    model: InferenceModel,
+    tenant: Tenant,
+    settings: Settings,
+    *,
+    engine: EngineSeen,
+    prepared: str,
+    precision: PrecisionRef,
+    revision: str,
 ) -> BuildRequest:
     """Order for the build Job of one target."""
     store = keys.store_access(tenant, settings)
@@ -46,10 +63,10 @@ def build_request(
             "source_store": store,
             "prefix": tenant.spec.store.prefix,
             "prepared_key": prepared,
-            "backend": keys.backend(model),
+            "backend": backend_of(model),
             "backend_version": keys.backend_version(model, settings),
             "target": engine.offer.target,
-            "precision": keys.precision_ref(model),
+            "precision": precision,
             "profiles": keys.profiles(model),
             "options": keys.options(model),
             "evaluation": keys.evaluation(model),

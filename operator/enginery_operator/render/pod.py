@@ -75,12 +75,13 @@ def volumes(secret: str, work_limit: str | None) -> list[dict[str, Any]]:
     ]
 
 
-def source_volume(secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Volume and mount of spec.source.credentialsSecretRef."""
-    return (
-        {"name": "source", "secret": {"secretName": secret, "optional": True, "defaultMode": 0o440}},
-        {"name": "source", "mountPath": str(SOURCE_CREDENTIALS_FOLDER), "readOnly": True},
-    )
+def source_volume(secret: str) -> dict[str, Any]:
+    """Volume of spec.source.credentialsSecretRef."""
+    return {"name": "source", "secret": {"secretName": secret, "optional": True, "defaultMode": 0o440}}
+
+
+SOURCE_MOUNT = {"name": "source", "mountPath": str(SOURCE_CREDENTIALS_FOLDER), "readOnly": True}
+"""Where a container finds it."""
 
 
 def node_affinity(offers: list[Offer]) -> dict[str, Any]:

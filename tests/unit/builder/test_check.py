@@ -7,17 +7,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from enginery_builder import check
-from enginery_builder.artifacts import CheckedModel, FetchedFiles
 from enginery_builder.wording import MESSAGE_LIMIT
-from enginery_store.client import file_digest
 from enginery_store.errors import FinalError
 from enginery_store.manifest import InputRange, ShapeProfile
 from enginery_store.reasons import Reason
 from onnx import TensorProto, helper
+from support.checking import Files, checked
 from support.onnx_models import FLOAT, constant, mlp, model, node, one, value, weight, with_external_data
-
-Files = dict[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -32,22 +28,6 @@ def profile(name: str = "x", low: object = (1, 64), best: object = (8, 64), high
     return ShapeProfile.model_validate(
         {"name": "p", "inputs": [{"name": name, "min": list(low), "opt": list(best), "max": list(high)}]}  # type: ignore[call-overload]
     )
-
-
-def fetched(folder: Path, made: "Files | bytes | onnx.ModelProto") -> FetchedFiles:
-    data = made.SerializeToString() if isinstance(made, onnx.ModelProto) else made
-    files = data if isinstance(data, dict) else {"model.onnx": data}
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return FetchedFiles(folder, {name: file_digest(folder / name) for name in files}, "sha256:0")
-
-
-def checked(folder: Path, made: "Files | bytes | onnx.ModelProto", profiles: list[ShapeProfile]) -> CheckedModel:
-    result = check.check_model(fetched(folder, made))
-    check.check_profiles(result.inputs, profiles)
-    check.check_runs(result, profiles)
-    return result
 
 
 def external(location: str, keep: int | None = None, name: str | None = None) -> Files:
@@ -245,7 +225,7 @@ CASES = {
     "a profile of terabytes": Case(
         lambda: one("Relu", (FLOAT, ["N", "M"]), (FLOAT, ["N", "M"])),
         SHAPES,
-        ["elements at max", "lower max"],
+        ["bytes at max", "lower max"],
         [profile(low=(1, 1), best=(1, 1), high=(1 << 20, 1 << 20))],
     ),
     "one profile name twice": Case(mlp, SHAPES, ["used twice"], [profile(), profile()]),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from enginery_builder.artifacts import FetchedFiles
-from enginery_builder.measure.evaluation import Batch, batches
+from enginery_builder.datasets import Batch, Dataset, best_batch
 from enginery_store.client import file_digest
 from enginery_store.errors import FinalError
 from enginery_store.manifest import ShapeProfile, TensorSpec
@@ -32,7 +32,7 @@ def cut(
     for name, data in files.items():
         (folder / name).write_bytes(data)
     data = FetchedFiles(folder, {name: file_digest(folder / name) for name in files}, "sha256:0")
-    return list(batches(data, inputs, list(profiles), wanted, 8))
+    return list(Dataset(data, inputs, best_batch(inputs, list(profiles)), most=wanted, least=wanted).batches())
 
 
 def test_samples_are_cut_into_batches_over_files_in_name_order(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from enginery_builder import convert, fetch
+from enginery_builder import fetch
 from enginery_builder.device import cpu_facts
 from enginery_builder.samples import TEMPERS, attempts, seed_of
 from enginery_builder.shapes import batch_of, free_shapes, profile_shapes, with_batch
@@ -14,7 +14,6 @@ from enginery_store.errors import EngineryError, PassingError
 from enginery_store.identity import ListedObject, fingerprint
 from enginery_store.manifest import ShapeProfile, TensorSpec
 from enginery_store.reasons import Reason
-from enginery_store.requests import PrecisionRef, SourceRef
 
 X = TensorSpec(name="x", datatype="FP32", shape=[-1, -1, 4])
 IDS = TensorSpec(name="ids", datatype="INT64", shape=[-1, 8])
@@ -69,23 +68,7 @@ def test_type_that_numpy_lacks_generates_nothing() -> None:
     assert list(attempts([TensorSpec(name="b", datatype="BF16", shape=[1])], {"b": (1,)}, 0)) == []
 
 
-def source(kind: str = "ONNX") -> SourceRef:
-    return SourceRef.model_validate({"uri": "s3://b/m", "format": kind})
-
-
-def precision(kind: str = "FP32") -> PrecisionRef:
-    return PrecisionRef.model_validate({"type": kind})
-
-
-def order(kind: str, precise: str = "FP32") -> Callable[[], None]:
-    return lambda: convert.require_convertible(source(kind), precision(precise))
-
-
 REFUSED: dict[str, tuple[Callable[[], None], Reason]] = {
-    "TensorFlow": (order("TensorFlowSavedModel"), Reason.UNSUPPORTED_FORMAT),
-    "PyTorch": (order("PyTorchExport"), Reason.UNSUPPORTED_FORMAT),
-    "Hugging Face": (order("HuggingFace"), Reason.UNSUPPORTED_FORMAT),
-    "INT8": (order("ONNX", "INT8"), Reason.INVALID_SPEC),
     "no bytes": (lambda: fetch.require_size([ListedObject("a", 0, "e")], 10, "u"), Reason.SOURCE_INVALID),
     "too many bytes": (lambda: fetch.require_size([ListedObject("a", 11, "e")], 10, "u"), Reason.SOURCE_TOO_LARGE),
 }  # fmt: skip
@@ -98,11 +81,6 @@ def test_order_that_cannot_be_met_is_refused(case: tuple[Callable[[], None], Rea
     with pytest.raises(EngineryError) as caught:
         call()
     assert caught.value.reason == reason
-
-
-def test_auto_and_fp32_onnx_are_convertible() -> None:
-    for kind in ("Auto", "FP32"):
-        convert.require_convertible(source(), precision(kind))
 
 
 def test_listing_that_changed_is_passing() -> None:

@@ -5,11 +5,16 @@ from pathlib import Path
 
 import pytest
 from enginery_operator.decide import CONDITIONS, decide
+from enginery_operator.decide.calibration import FAULTS
 from enginery_operator.decide.seen import JobStep, Trouble
+from enginery_store.manifest import CalibrationRecord
 from enginery_store.reasons import FINAL_REASONS, Reason
 from support.builders import (
+    A10,
     H100,
+    L40S,
     AnObserved,
+    a_candidate,
     a_job,
     a_model,
     a_node,
@@ -54,6 +59,19 @@ ALL_TRUE = {
     "Ready": ("True", "Serving"),
 }
 
+INT8 = (
+    a_model()
+    .with_gate()
+    .having("spec.precision.type", "INT8")
+    .having("spec.precision.calibration", {"uri": "s3://models/team-a/calibration/"})
+)
+RECORD = CalibrationRecord(method="MinMax", samples=300, data_digest=f"sha256:{'c' * 64}", distance="0.04")
+AUTO = INT8.having("spec.precision.type", "Auto").having(
+    "spec.objective", {"latencyMilliseconds": {"value": "0.05"}, "batchSize": 1}
+)
+SLOW = an_observed(AUTO).built().seen.candidates
+"""FP32 with its engine, whose p99 is 0.06 ms."""
+
 CHAIN: dict[str, tuple[AnObserved, str, str, str, str]] = {
     # sentence: (seen, condition, its status, its reason, Ready as status/reason)
     "a namespace without a tenant is told whom to ask": (
@@ -80,11 +98,39 @@ CHAIN: dict[str, tuple[AnObserved, str, str, str, str]] = {
         model("spec.source.format", "HuggingFace").with_tenant(a_tenant().having(
             "spec.policy.allowedFormats", ["ONNX"])),
         "Accepted", "False", "FormatNotAllowed", "False/FormatNotAllowed"),
-    "another format than ONNX": (
-        model("spec.source.format", "HuggingFace"), "Accepted", "False", "InvalidSpec", "False/InvalidSpec"),
-    "what this version does not do comes before devices": (
-        an_observed(a_model().with_mig("7g.80gb").having("spec.precision.type", "FP16")),
+    "calibration data outside the policy": (
+        an_observed(INT8).with_tenant(a_tenant().having("spec.policy.allowedSources", [
+            "s3://models/team-a/resnet50/", "s3://models/team-a/evaluation/"])),
+        "Accepted", "False", "SourceNotAllowed", "False/SourceNotAllowed"),
+    "evaluation data in another tenant's part of the store": (
+        an_observed(a_model().with_gate()).having(foreign=frozenset({"spec.precision.accuracyGate.uri"})),
+        "Accepted", "False", "SourceNotAllowed", "False/SourceNotAllowed"),
+    "a format whose converter is installed": (
+        model("spec.source.format", "HuggingFace"), "Accepted", "True", "Accepted", "Unknown/Pending"),
+    "a format whose converter is not installed": (
+        model("spec.source.format", "HuggingFace").having(missing_images=("images.converters.pyTorch",)),
         "Accepted", "False", "InvalidSpec", "False/InvalidSpec"),
+    "a backend whose images are not installed": (
+        an_observed(a_model().with_mig("1g.10gb"), H100).having(missing_images=("images.builderTensorRT",)),
+        "Accepted", "False", "InvalidSpec", "False/InvalidSpec"),
+    "what this version does not do comes before devices": (
+        an_observed(a_model().with_mig("7g.80gb").having("spec.serving.server", "Triton")),
+        "Accepted", "False", "InvalidSpec", "False/InvalidSpec"),
+    "a backend for CPUs on GPUs": (
+        an_observed(a_model().with_gpu().having("spec.build.backend", "ONNXRuntime"), A10),
+        "Accepted", "False", "InvalidSpec", "False/InvalidSpec"),
+    "a backend for GPUs on CPUs": (
+        an_observed(a_model().having("spec.build.backend", "TensorRT")),
+        "Accepted", "False", "InvalidSpec", "False/InvalidSpec"),
+    "TensorRT-RTX where only datacentre GPUs are": (
+        an_observed(a_model().with_mig("1g.10gb").having("spec.build.backend", "TensorRTRTX"), H100),
+        "Accepted", "False", "InvalidSpec", "False/InvalidSpec"),
+    "half precision on a CPU": (
+        model("spec.precision.type", "FP16"),
+        "Accepted", "False", "PrecisionNotSupportedByHardware", "False/PrecisionNotSupportedByHardware"),
+    "FP8 on an older GPU": (
+        an_observed(a_model().with_gpu().with_gate().having("spec.precision.type", "FP8"), A10),
+        "Accepted", "False", "PrecisionNotSupportedByHardware", "False/PrecisionNotSupportedByHardware"),
     "a canary": (
         an_observed(a_model().having("spec.rollout", {"strategy": "Canary", "steps": [{"weight": 10}]})),
         "Accepted", "False", "CanaryNotSupported", "False/CanaryNotSupported"),
@@ -260,7 +306,42 @@ CHAIN: dict[str, tuple[AnObserved, str, str, str, str]] = {
         "Available", "True", "MinimumReplicasAvailable", "False/TenantSuspended"),
     "no quota in this version": (
         an_observed().prepared(), "QuotaReserved", "True", "NoQuotaConfigured", "False/Building"),
-    "no calibration in this version": (an_observed().prepared(), "Calibrated", "True", "NotRequired", "False/Building"),
+    "FP32 needs no calibration": (an_observed().prepared(), "Calibrated", "True", "NotRequired", "False/Building"),
+    "calibration at work": (
+        an_observed(INT8).having(prepare_job=a_job()), "Calibrated", "Unknown", "Running", "Unknown/Pending"),
+    "calibration at work says nothing of the source yet": (
+        an_observed(INT8).having(prepare_job=a_job()), "SourceVerified", "Unknown", "Preparing", "Unknown/Pending"),
+    "a calibrated model": (
+        an_observed(INT8).prepared(calibration=RECORD), "Calibrated", "True", "Calibrated", "False/Building"),
+    "a prequantized model": (
+        an_observed(INT8.having("spec.precision.calibration", None).having(
+            "spec.precision.quantization", "Prequantized")).prepared(),
+        "Calibrated", "True", "Prequantized", "False/Building"),
+    "no calibration data": (
+        an_observed(INT8).refused(Reason.CALIBRATION_DATA_NOT_FOUND, "no .npz at s3://b/c/"),
+        "Calibrated", "False", "CalibrationDataNotFound", "False/CalibrationDataNotFound"),
+    "bad calibration data say nothing against the source": (
+        an_observed(INT8).refused(Reason.CALIBRATION_DATA_INVALID, "noise"),
+        "SourceVerified", "True", "DigestRecorded", "False/CalibrationDataInvalid"),
+    "nor against one that is pinned": (
+        an_observed(INT8.having("spec.source.digest", f"sha256:{'d' * 64}")).refused(Reason.TOO_FEW_SAMPLES, "7"),
+        "SourceVerified", "True", "Verified", "False/TooFewSamples"),
+    "a gate's data that do not fit are found before anything is built": (
+        an_observed(INT8).refused(Reason.EVALUATION_DATA_INVALID, "no array x"),
+        "AccuracyVerified", "False", "EvaluationDataInvalid", "False/EvaluationDataInvalid"),
+    "and say nothing of calibration": (
+        an_observed(INT8).refused(Reason.EVALUATION_DATA_INVALID, "no array x"),
+        "Calibrated", "Unknown", "Pending", "False/EvaluationDataInvalid"),
+    "nor against the source": (
+        an_observed(INT8).refused(Reason.EVALUATION_DATA_INVALID, "no array x"),
+        "SourceVerified", "True", "DigestRecorded", "False/EvaluationDataInvalid"),
+    "a calibration whose Job alone tells": (
+        an_observed(INT8).having(prepare_job=a_job("Failed", finished_at=ago(5), trouble=Trouble(
+            Reason.CALIBRATION_FAILED, "all activations are 0"))),
+        "Calibrated", "False", "CalibrationFailed", "False/CalibrationFailed"),
+    "a second precision whose outcome cannot be read now": (
+        an_observed(AUTO).tried(*SLOW, a_candidate(AUTO.build(), "INT8", outcome_trouble=SILENT)),
+        "Calibrated", "Unknown", "StoreUnavailable", "Unknown/Pending"),
     "replicas are fixed": (an_observed(), "ScalingReady", "True", "FixedReplicas", "Unknown/Pending"),
     "an outage keeps what was verified": (
         an_observed().built().serves().having(outcome=None, outcome_trouble=SILENT, engines=()).remembering(**ALL_TRUE),
@@ -329,11 +410,13 @@ def test_an_earlier_generation_is_not_remembered() -> None:
 
 UNDONE: dict[str, tuple[str, object, str]] = {
     # field of the message: (path, value, what the message tells to do)
-    "spec.source.format": ("spec.source.format", "PyTorchExport", "export the model to ONNX"),
     "spec.source.uri": ("spec.source.uri", "pvc://claim/m", "copy the model to s3://"),
     "spec.source.signature": ("spec.source.signature", {"uri": "s3://b/s.sig", "keyName": "k"}, "digest instead"),
-    "spec.precision.type": ("spec.precision.type", "INT8", "write FP32"),
-    "spec.build.backend": ("spec.build.backend", "TensorRTRTX", "write TensorRT or Auto"),
+    "spec.precision.calibration.capture": (
+        "spec.precision.calibration",
+        {"capture": {"samples": 300}},
+        "write calibration.uri",
+    ),
     "spec.serving.server": ("spec.serving.server", "Triton", "write Native"),
     "spec.serving.placement": ("spec.serving.placement", "Pooled", "write Dedicated"),
     "spec.serving.fallback": ("spec.serving.fallback", "ONNXRuntime", "write None"),
@@ -355,6 +438,81 @@ def test_a_field_that_would_change_nothing_is_refused_with_advice(field: str) ->
     assert verdict.message.startswith(f"{field}: this version does not do ")
     assert advice in verdict.message
     assert verdict.message.endswith("will not be retried until the spec changes")
+
+
+REFUSALS: dict[str, tuple[AnObserved, str]] = {
+    # sentence: (seen, the whole message)
+    "no converter": (
+        model("spec.source.format", "HuggingFace").having(missing_images=("images.converters.pyTorch",)),
+        ("spec.source.format HuggingFace: this installation has no converter image for it; ask the platform team to set"
+        " images.converters.pyTorch, or export the model to ONNX; continues by itself when it is set")),
+    "no GPU images": (
+        an_observed(a_model().with_mig("1g.10gb"), H100).having(
+            missing_images=("images.runtimeTensorRT", "images.builderTensorRT")),
+        ("spec.build.backend TensorRT: this installation has no image for it; ask the platform team to set"
+        " images.runtimeTensorRT and images.builderTensorRT; continues by itself when it is set")),
+    "RTX on an H100": (
+        an_observed(a_model().with_mig("1g.10gb").having("spec.build.backend", "TensorRTRTX"), H100),
+        ("spec.build.backend TensorRTRTX compiles for compute capabilities 7.5, 8.0, 8.6, 8.9, 12.0, 12.1 and these"
+         " are none: sm90-nvidia-h100-80gb-hbm3-1g.10gb; write TensorRT, or wait for such a node; continues by itself"
+         " then")),
+    "FP8 on an A10": (
+        an_observed(a_model().with_gpu().having("spec.precision.type", "FP8"), A10),
+        ("spec.precision.type FP8: none of the targets computes it (sm86-nvidia-a10); write one of FP32, FP16, BF16,"
+        " INT8; continues by itself when a device that does turns up")),
+    "BF16 on a CPU": (
+        model("spec.precision.type", "BF16"),
+        ("spec.precision.type BF16: none of the targets computes it (cpu-amd64); write one of FP32, INT8; continues by"
+        " itself when a device that does turns up")),
+    "foreign calibration data": (
+        an_observed(INT8).having(foreign=frozenset({"spec.precision.calibration.uri"})),
+        ("spec.precision.calibration.uri s3://models/team-a/calibration/ lies in another tenant's part of the store;"
+        " copy the data to a place of your own and write its address; continues by itself when the spec or the"
+        " tenant's policy changes")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", REFUSALS)
+def test_a_refusal_names_what_is_wrong_and_what_to_write(sentence: str) -> None:
+    seen, want = REFUSALS[sentence]
+    assert decide(seen.build()).conditions["Accepted"].message == want
+
+
+def test_targets_that_cannot_are_left_out_and_said() -> None:
+    seen = an_observed(a_model().with_gpu().having("spec.precision.type", "FP8"), A10, L40S)
+    verdict = decide(seen.build()).conditions["Accepted"]
+    assert verdict.message == "1 target(s); left out, as TensorRT makes no FP8 engines for them: sm86-nvidia-a10"
+
+
+def test_calibration_tells_its_figures_and_what_was_done_to_the_model() -> None:
+    seen = an_observed(INT8).prepared(calibration=RECORD, notes=["2 nodes stay in FP32: a, b."])
+    assert decide(seen.build()).conditions["Calibrated"].message == (
+        "MinMax on 300 samples, distance 0.04 from the evaluation data; 2 nodes stay in FP32: a, b"
+    )
+
+
+@pytest.mark.parametrize("reason", sorted(FAULTS))
+def test_calibration_data_are_asked_about_again_as_nobody_lists_them(reason: Reason) -> None:
+    seen = an_observed(INT8).refused(reason, "bad data", finished_at=ago(601))
+    found = decide(seen.build())
+    assert found.prepare.create_attempt == 1
+    assert found.conditions["Calibrated"].message == "bad data; asked again every 600 s"
+    early = decide(an_observed(INT8).refused(reason, "bad data", finished_at=ago(1)).build())
+    assert (early.prepare.create_attempt, early.prepare.wait_seconds) == (None, 599)
+
+
+def test_an_engine_measured_by_its_reference_says_so() -> None:
+    ahead = an_accuracy("0.0009", "0.9791").model_copy(update={"measured_on": "Reference"})
+    found = decide(an_observed(a_model().with_gate()).built(accuracy=ahead).build()).conditions["AccuracyVerified"]
+    assert found.message.endswith(", with ONNX Runtime in the engine's place, as it was compiled ahead of time")
+
+
+def test_a_build_tells_since_when_and_where_its_progress_is() -> None:
+    found = decide(an_observed().prepared().engine(job=a_job(attempt=2)).build()).conditions["EnginesReady"]
+    assert found.message == (
+        "0/1 engines ready; cpu-amd64 is compiled since 2026-03-01T11:59:30Z (attempt 2; its progress: kubectl logs -n"
+        " team-a job/resnet50-build-eeeeeeeeee)"
+    )
 
 
 def test_an_unknown_profile_is_answered_with_those_that_exist() -> None:
@@ -416,7 +574,11 @@ TABLE = {
         "False": "WaitingForQuota ExceedsMaxQuota TenantSuspended",
         "Unknown": "PendingEvaluation Pending",
     },
-    "Calibrated": {"True": "Calibrated NotRequired Prequantized", "Unknown": "Capturing Running Pending"},
+    "Calibrated": {
+        "True": "Calibrated NotRequired Prequantized",
+        "False": "CalibrationDataNotFound TooFewSamples CalibrationDataInvalid CalibrationFailed",
+        "Unknown": "Capturing Running Pending StoreUnavailable StoreTLSFailed",
+    },
     "AccuracyVerified": {
         "True": "Passed NotRequired",
         "False": "BelowThreshold EvaluationDataInvalid EvaluationFailed",

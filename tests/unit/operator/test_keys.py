@@ -33,13 +33,17 @@ FULL = (
 )
 
 
+def request_key(model: InferenceModel, fingerprint: str = FINGERPRINT, prefix: str = PREFIX) -> str:
+    return keys.request_key(model, fingerprint, prefix, keys.precision_ref(model, model.spec.precision.type))
+
+
 def three(model: AModel, fingerprint: str = FINGERPRINT) -> tuple[str, str, str]:
     """(hash of the revision, request key, engine key)."""
     parsed = model.build()
     revision = keys.revision_name(parsed, fingerprint).removeprefix(parsed.name)
     return (
         revision,
-        keys.request_key(parsed, fingerprint, PREFIX),
+        request_key(parsed, fingerprint),
         keys.engine_key(parsed, PREPARED, CPU, SETTINGS),
     )
 
@@ -93,7 +97,7 @@ def test_another_listing_of_the_source_is_another_revision_and_request() -> None
 
 def test_outcomes_never_cross_tenants_and_engines_do() -> None:
     model = FULL.build()
-    assert keys.request_key(model, FINGERPRINT, PREFIX) != keys.request_key(model, FINGERPRINT, "s3://enginery/b/")
+    assert request_key(model) != request_key(model, prefix="s3://enginery/b/")
     assert PREFIX not in keys.engine_key(model, PREPARED, CPU, SETTINGS)
 
 
@@ -163,12 +167,74 @@ def test_mig_strategies_share_an_engine() -> None:
     assert keys.engine_key(model, PREPARED, single, SETTINGS) == keys.engine_key(model, PREPARED, mixed, SETTINGS)
 
 
+CALIBRATION = {"uri": "s3://models/team-a/calibration/", "samples": 500}
+PRECISIONS: dict[str, tuple[AModel, str, dict[str, Any]]] = {
+    # sentence: (model, precision asked for, what the builder is told beside the type)
+    "FP32 needs nothing": (a_model(), "FP32", {}),
+    "FP32 with a gate needs nothing before the build": (a_model().with_gate(), "FP32", {}),
+    "FP16 without data": (a_model().with_gpu(), "FP16", {}),
+    "FP16 looks for overflow on the gate's data": (
+        a_model().with_gpu().with_gate(), "FP16",
+        {"calibration": {"uri": "s3://models/team-a/evaluation/", "samples": 300}}),
+    "BF16 on a gate with few samples": (
+        a_model().with_gpu().with_gate().having("spec.precision.accuracyGate.samples", 20), "BF16",
+        {"calibration": {"uri": "s3://models/team-a/evaluation/", "samples": 20}}),
+    "INT8 on a GPU: the rest is FP16": (
+        a_model().with_gpu().with_gate().having("spec.precision.calibration", CALIBRATION), "INT8",
+        {"rest": "FP16", "calibration": CALIBRATION | {"evaluationUri": "s3://models/team-a/evaluation/"}}),
+    "INT8 on a CPU: the rest is FP32": (
+        a_model().with_gate().having("spec.precision.calibration", CALIBRATION), "INT8",
+        {"calibration": CALIBRATION | {"evaluationUri": "s3://models/team-a/evaluation/"}}),
+    "a prequantized model is not calibrated": (
+        a_model().with_gpu().with_gate().having("spec.precision.quantization", "Prequantized"), "FP8",
+        {"rest": "FP16", "prequantized": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", PRECISIONS)
+def test_the_builder_is_told_what_to_make_and_on_which_data(sentence: str) -> None:
+    model, precision, want = PRECISIONS[sentence]
+    found = keys.precision_ref(model.build(), precision)
+    assert found.model_dump(by_alias=True, exclude_defaults=True) | {"type": precision} == {"type": precision} | want
+
+
+def test_each_step_of_auto_is_a_request_of_its_own_and_shared_with_models_that_ask_for_it_alone() -> None:
+    auto = FULL.having("spec.precision.type", "Auto").having("spec.precision.calibration", CALIBRATION).build()
+    steps = {
+        name: keys.request_key(auto, FINGERPRINT, PREFIX, keys.precision_ref(auto, name)) for name in ("FP32", "INT8")
+    }
+    assert steps["FP32"] != steps["INT8"]
+    assert steps["FP32"] == request_key(FULL.build())
+
+
+def test_an_objective_makes_another_revision_only_where_it_decides_what_serves() -> None:
+    objective = {"latencyMilliseconds": {"value": "10"}}
+    auto = FULL.having("spec.precision.type", "Auto").having("spec.objective", objective)
+    slower = auto.having("spec.objective.latencyMilliseconds.value", "20")
+    names = [keys.revision_name(model.build(), FINGERPRINT) for model in (auto, slower)]
+    assert names[0] != names[1]
+
+
+VERSIONS = {"ONNXRuntime": "1.32.0", "TensorRT": "10.14.1", "TensorRTRTX": "1.7.1"}
+
+
+@pytest.mark.parametrize("backend", VERSIONS)
+def test_engine_keys_hold_the_version_of_their_own_backend(backend: str) -> None:
+    model = a_model().with_gpu().having("spec.build.backend", backend).build()
+    assert keys.backend_version(model, SETTINGS) == VERSIONS[backend]
+    changed = {"ONNXRuntime": "onnxruntime_version", "TensorRT": "tensorrt_version"}.get(
+        backend, "tensorrt_rtx_version"
+    )
+    other = keys.engine_key(model, PREPARED, GPU, some_settings(**{changed: "9.9.9"}))
+    assert other != keys.engine_key(model, PREPARED, GPU, SETTINGS)
+
+
 LONGEST = "a" * 39
 
 
 def names(name: str, attempt: int = 1) -> list[str]:
     model = a_model().named(name).build()
-    key = keys.request_key(model, FINGERPRINT, PREFIX)
+    key = request_key(model)
     return [
         keys.revision_name(model, FINGERPRINT),
         keys.job_name(model, "prepare", key, attempt),

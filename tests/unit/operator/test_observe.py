@@ -11,13 +11,16 @@ from enginery_operator.decide.seen import Observed, SourceSeen, Trouble
 from enginery_operator.observe import observe
 from enginery_operator.render import labels
 from enginery_operator.render.deployment import deployment
+from enginery_operator.settings import Images
 from enginery_operator.stored import Listing, ModelStore, StoredEngine
 from enginery_operator.targets import Offer
 from enginery_operator.workloads import parse_time
+from enginery_store.manifest import LatencyRecord
 from enginery_store.reasons import Reason
 from enginery_store.requests import Outcome, StoreAccess
 from support.builders import (
     FINGERPRINT,
+    L40S,
     NOW,
     PREPARED,
     AModel,
@@ -71,7 +74,9 @@ class Store(ModelStore):
 
 
 def request_key(model: AModel, fingerprint: str = FINGERPRINT) -> str:
-    return keys.request_key(model.build(), fingerprint, a_tenant().build().spec.store.prefix)
+    parsed = model.build()
+    precision = keys.precision_ref(parsed, parsed.spec.precision.type)
+    return keys.request_key(parsed, fingerprint, a_tenant().build().spec.store.prefix, precision)
 
 
 def a_job(key: str, **status: Any) -> dict[str, Any]:
@@ -251,3 +256,126 @@ async def test_what_was_removed_is_prepared_from_the_source_as_it_is_now_once_th
     seen = await look(PINNED, store, job=a_job(key, conditions=[FAILED]))
     assert seen.source.fingerprint == REPLACED
     assert seen.outcome is None
+
+
+AUTO = (
+    PINNED.with_gate()
+    .having("spec.precision.type", "Auto")
+    .having("spec.precision.calibration", {"uri": "s3://models/team-a/calibration/"})
+    .having("spec.objective", {"latencyMilliseconds": {"value": "0.05"}, "batchSize": 1})
+)
+STEPS = {name: keys.precision_ref(AUTO.build(), name) for name in ("FP32", "INT8")}
+REQUESTS = {
+    name: keys.request_key(AUTO.build(), FINGERPRINT, a_tenant().build().spec.store.prefix, step)
+    for name, step in STEPS.items()
+}
+
+
+class Ladder(Store):
+    """Holds what was prepared for these precisions, each with an engine whose p99 is 0.06 ms."""
+
+    def __init__(self, *precisions: str) -> None:
+        super().__init__({REQUESTS[name]: an_outcome(prepared_key=name.lower() * 16) for name in precisions})
+
+    async def engine(self, *asked: Any) -> StoredEngine | None:
+        return StoredEngine(a_manifest(some_offers()[0].target, key=asked[2]))
+
+
+LADDERS: dict[str, tuple[tuple[str, ...], list[str], str]] = {
+    # sentence: (what is stored, candidates that are looked at, the one that counts)
+    "nothing is stored: only the first is asked for": ((), ["FP32"], "FP32"),
+    "the first is stored and slow: the second is asked for": (("FP32",), ["FP32", "INT8"], "INT8"),
+    "a second one without the first is none": (("INT8",), ["FP32"], "FP32"),
+    "both are stored and equally slow": (("FP32", "INT8"), ["FP32", "INT8"], "FP32"),
+}
+
+
+@pytest.mark.parametrize("sentence", LADDERS)
+async def test_a_precision_is_looked_at_only_when_what_is_stored_asks_for_it(sentence: str) -> None:
+    stored, looked_at, counts = LADDERS[sentence]
+    seen = await look(AUTO, Ladder(*stored))
+    assert [item.precision.type for item in seen.candidates] == looked_at
+    assert [item.request_key for item in seen.candidates] == [REQUESTS[name] for name in looked_at]
+    assert seen.current.precision.type == counts
+
+
+async def test_every_step_is_of_one_revision() -> None:
+    found = {(await look(AUTO, Ladder(*stored))).revision for stored, _, _ in LADDERS.values()}
+    assert len(found) == 1
+
+
+async def test_only_devices_that_compute_the_precision_get_an_engine() -> None:
+    nodes = (a_node().with_gpu("NVIDIA-A10", capability="8.6"), replace(L40S, name="l40s"))
+    model = PINNED.with_gpu().having("spec.precision.type", "FP8")
+    cache = a_cache(tenants=(a_tenant(),), namespaces={"team-a": {}}, nodes=nodes)
+    store = Store({request_key(model): an_outcome()})
+    seen = await observe(model.build(), cache=cache, store=store, settings=SETTINGS, now=NOW)
+    assert [offer.target.product for offer in seen.matching] == ["NVIDIA-A10", "NVIDIA-L40S"]
+    assert [engine.offer.target.product for engine in seen.engines] == ["NVIDIA-L40S"]
+
+
+async def test_draining_a_node_changes_nothing_of_what_auto_chose() -> None:
+    """INT8 serves because FP32 is slow on arm64; while that node rests, FP32 is no quicker there."""
+    offered = some_offers(a_node(), ARM)
+    slow = [timed(9_000_000 if offer.target.architecture == "arm64" else 40) for offer in offered]
+    found = {
+        keys.engine_key(AUTO.build(), name.lower() * 16, offer, SETTINGS): a_manifest(
+            offer.target, latency=[timed(30) if name == "INT8" else record]
+        )
+        for name in REQUESTS
+        for offer, record in zip(offered, slow, strict=True)
+    }
+
+    class Fleet(Ladder):
+        async def engine(self, *asked: Any) -> StoredEngine | None:
+            return StoredEngine(found[asked[2]])
+
+    async def serves(model: AModel, *nodes: ANode) -> tuple[str, list[str]]:
+        cache = a_cache(tenants=(a_tenant(),), namespaces={"team-a": {}}, nodes=nodes)
+        store = Fleet("FP32", "INT8")
+        seen = await observe(model.build(), cache=cache, store=store, settings=SETTINGS, now=NOW)
+        return seen.current.precision.type, [engine.key for engine in seen.engines]
+
+    before = await serves(AUTO, a_node(), ARM)
+    assert before[0] == "INT8"
+    entries = [
+        {"target": offer.target.name, "state": "Ready", "key": f"sha256:{key}"}
+        for offer, key in zip(offered, before[1], strict=True)
+    ]
+    model = AUTO.with_status({"source": SOURCE, "engines": entries})
+    assert await serves(model, a_node(), DRAINED) == before
+
+
+def timed(p99: int) -> LatencyRecord:
+    return LatencyRecord(profile="p", batch=1, p50_microseconds=1, p99_microseconds=p99, items_per_second="1")
+
+
+FOREIGN = "s3://enginery/tenants/team-b/data/"
+
+
+@pytest.mark.parametrize("field", ["accuracyGate", "calibration"])
+async def test_data_in_another_tenants_part_of_the_store_are_not_accepted(field: str) -> None:
+    model = AUTO.having(f"spec.precision.{field}.uri", FOREIGN)
+    cache = a_cache(tenants=(a_tenant(), a_tenant("team-b")), namespaces={"team-a": {}}, nodes=(a_node(),))
+    seen = await observe(model.build(), cache=cache, store=Store(), settings=SETTINGS, now=NOW)
+    accepted = decide(seen).conditions["Accepted"]
+    assert (accepted.status, accepted.reason) == ("False", Reason.SOURCE_NOT_ALLOWED)
+    assert accepted.message.startswith(f"spec.precision.{field}.uri {FOREIGN} lies in another tenant's part")
+
+
+async def test_images_that_an_installation_lacks_are_named_as_the_chart_does() -> None:
+    bare = SETTINGS.model_copy(update={"images": Images(builder="b:1", runtime="r:1")})
+    cache = a_cache(tenants=(a_tenant(),), namespaces={"team-a": {}}, nodes=(a_node(),))
+
+    async def missing(model: AModel) -> tuple[str, ...]:
+        seen = await observe(model.build(), cache=cache, store=Store(), settings=bare, now=NOW)
+        return seen.missing_images
+
+    assert await missing(a_model()) == ()
+    assert await missing(a_model().having("spec.source.format", "TensorFlowSavedModel")) == (
+        "images.converters.tensorFlow",
+    )
+    assert await missing(a_model().with_gpu()) == ("images.runtimeTensorRT", "images.builderTensorRT")
+    assert await missing(a_model().with_gpu().having("spec.build.backend", "TensorRTRTX")) == (
+        "images.runtimeTensorRTRTX",
+    )

@@ -10,18 +10,32 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from enginery_operator import keys
 from enginery_operator.cluster import Cluster
 from enginery_operator.conditions import Transition
 from enginery_operator.decide.seen import Trouble, Verdict
 from enginery_operator.errors import ClusterUnavailableError, GoneError
 from enginery_operator.reconcile import Context, _note, _unwanted_jobs, reconcile
 from enginery_operator.render import labels
-from enginery_operator.stored import ModelStore
+from enginery_operator.stored import Listing, ModelStore, StoredEngine
 from enginery_operator.workqueue import Key
 from enginery_store.reasons import Reason
-from enginery_store.requests import Outcome, StoreAccess
+from enginery_store.requests import Outcome, PrepareRequest, StoreAccess
 from kubernetes.aio import client
-from support.builders import NOW, ATenant, a_cache, a_model, a_node, a_tenant, an_observed, some_settings
+from support.builders import (
+    FINGERPRINT,
+    NOW,
+    ATenant,
+    a_cache,
+    a_manifest,
+    a_model,
+    a_node,
+    a_tenant,
+    an_observed,
+    an_outcome,
+    some_offers,
+    some_settings,
+)
 
 MODEL = Key("InferenceModel", "team-a", "resnet50")
 SETTINGS = some_settings(store=StoreAccess(endpoint="http://127.0.0.1:9"))
@@ -264,3 +278,49 @@ async def test_jobs_that_nobody_asks_for_any_more_go(sentence: str, api: tuple[A
     seen = an_observed().having(revision="resnet50-new", request_key="wanted", engines=()).seen
     seen = replace(seen, model=seen.model.model_copy(update={"metadata": seen.model.metadata | {"uid": "model-uid"}}))
     assert bool(_unwanted_jobs(seen, ctx)) is want
+
+
+AUTO = (
+    a_model()
+    .having("metadata.resourceVersion", "1")
+    .with_gate()
+    .having("spec.precision.type", "Auto")
+    .having("spec.precision.calibration", {"uri": "s3://models/team-a/calibration/"})
+    .having("spec.objective", {"latencyMilliseconds": {"value": "0.05"}})
+)
+
+
+class SlowStore(ModelStore):
+    """Holds FP32's prepared model and its engine, which misses the objective."""
+
+    async def listing(self, *_: Any) -> Listing:
+        return Listing(FINGERPRINT, 7)
+
+    async def outcome(self, *asked: Any) -> tuple[Outcome | None, Trouble | None]:
+        return (an_outcome(key=asked[2]), None) if asked[2] == step_key("FP32") else (None, None)
+
+    async def engine(self, *asked: Any) -> StoredEngine | None:
+        return StoredEngine(a_manifest(some_offers()[0].target, key=asked[2]))
+
+    async def prepared(self, *_: Any) -> bool:
+        return True
+
+
+def step_key(precision: str) -> str:
+    model, tenant = AUTO.build(), a_tenant().build()
+    return keys.request_key(model, FINGERPRINT, tenant.spec.store.prefix, keys.precision_ref(model, precision))
+
+
+async def test_a_second_precision_is_prepared_by_a_job_of_its_own(api: tuple[Api, Cluster]) -> None:
+    server, cluster = api
+    ctx = a_context(cluster, tenants=(a_tenant(),), model=AUTO, store=SlowStore(Path("/nowhere")))
+    await reconcile(MODEL, ctx)
+    (job,) = server.of("/jobs")
+    environment = job["spec"]["template"]["spec"]["containers"][0]["env"]
+    request = PrepareRequest.model_validate_json(environment[0]["value"])
+    assert (request.key, request.precision.type) == (step_key("INT8"), "INT8")
+    assert server.of("/deployments") == []
+    for precision in ("FP32", "INT8"):
+        assert ctx.interest.of(step_key(precision)[: labels.KEY_LENGTH]) == {MODEL}
+    rows = server.of("/status")[-1]["status"]["precision"]["tried"]
+    assert rows == [{"type": "FP32", "p99Milliseconds": "0.06", "accepted": False, "reason": "ObjectiveMissed"}]

@@ -6,18 +6,23 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from enginery_operator import keys
 from enginery_operator.decide.seen import EngineSeen
 from enginery_operator.render import labels
 from enginery_operator.render.deployment import deployment
 from enginery_operator.render.job import build_job, prepare_job
 from enginery_operator.render.service import service, urls
-from enginery_operator.settings import Images, Jobs, Settings
+from enginery_operator.settings import Jobs, Settings
+from enginery_operator.targets import matching
 from enginery_store.reasons import FINAL_REASONS, Reason
 from enginery_store.requests import EXIT_CODES, BuildRequest, PrepareRequest, ServeRequest, StoreAccess
 from support.builders import (
+    A10,
     FINGERPRINT,
     H100,
     H200,
+    IMAGES,
+    L40S,
     PREPARED,
     AModel,
     ATenant,
@@ -59,24 +64,37 @@ FULL_MODEL = (
 )  # fmt: skip
 FULL_SETTINGS = Settings(
     namespace="enginery-system",
-    images=Images(builder="enginery/builder:1", runtime="enginery/runtime:1", pull_secrets=("pull",)),
+    images=IMAGES.model_copy(update={"pull_secrets": ("pull",)}),
     store=StoreAccess(endpoint="https://s3.example.com", ca_bundle="-----BEGIN CERTIFICATE-----"),
     jobs=Jobs(ttl_seconds=60, cpu_limit="4"),
 )
 
 
+CONVERTED_MODEL = (
+    a_model()
+    .with_gpu()
+    .with_gate()
+    .having("spec.source", {
+        "format": "PyTorchExport", "uri": "s3://models/team-a/net.pt2", "credentialsSecretRef": {"name": "mine"}})
+    .having("spec.precision.type", "INT8")
+    .having("spec.precision.calibration", {"uri": "s3://models/team-a/calibration/"})
+    .having("spec.build.backend", "TensorRTRTX")
+)  # fmt: skip
+
+
 def children(model: AModel, tenant: ATenant, settings: Settings) -> dict[str, dict[str, Any]]:
     """Everything made for one model."""
     parsed, owner = model.build(), tenant.build()
-    slices = some_offers(H100, H200)
-    gpu = parsed.spec.accelerator.mode == "MIG"
-    offers = [offer for offer in slices if offer.target.mig_profile == "1g.10gb"] if gpu else list(some_offers())
+    offers = matching(parsed.spec.accelerator, some_offers(a_node(), H100, H200, A10, L40S))
     engines = tuple(EngineSeen(offer, KEY) for offer in offers)
+    precision = keys.precision_ref(parsed, parsed.spec.precision.type)
     return {
         "prepare-job": prepare_job(
-            parsed, owner, settings, key=KEY, attempt=1, revision=REVISION, fingerprint=FINGERPRINT),
+            parsed, owner, settings, key=KEY, precision=precision, attempt=1, revision=REVISION,
+            fingerprint=FINGERPRINT),
         "build-job": build_job(
-            parsed, owner, settings, engine=engines[0], prepared=PREPARED, attempt=3, revision=REVISION),
+            parsed, owner, settings, engine=engines[0], prepared=PREPARED, precision=precision, attempt=3,
+            revision=REVISION),
         "deployment": deployment(parsed, owner, settings, engines=engines, revision=REVISION, replicas=3),
         "service": service(parsed, owner, REVISION),
     }  # fmt: skip
@@ -84,7 +102,12 @@ def children(model: AModel, tenant: ATenant, settings: Settings) -> dict[str, di
 
 SMALL = children(a_model(), a_tenant(), some_settings())
 FULL = children(FULL_MODEL, FULL_TENANT, FULL_SETTINGS)
-EVERY = {f"{size}/{name}": item for size, found in (("cpu", SMALL), ("mig", FULL)) for name, item in found.items()}
+CONVERTED = children(CONVERTED_MODEL, a_tenant(), some_settings())
+EVERY = {
+    f"{size}/{name}": item
+    for size, found in (("cpu", SMALL), ("mig", FULL), ("rtx", CONVERTED))
+    for name, item in found.items()
+}
 PODS = {name: item for name, item in EVERY.items() if not name.endswith("service")}
 
 
@@ -102,7 +125,8 @@ def request_of(item: dict[str, Any]) -> str:
 def test_objects_are_as_somebody_has_read_them(name: str) -> None:
     readable = json.loads(json.dumps(EVERY[name]))
     if name in PODS:
-        for entry in pod_of(readable)["containers"][0]["env"]:
+        pod = pod_of(readable)
+        for entry in [entry for item in (*pod.get("initContainers", []), *pod["containers"]) for entry in item["env"]]:
             if entry["name"] == "ENGINERY_REQUEST":
                 entry["value"] = json.loads(entry["value"])
     assert_golden(f"render/{name}.yaml", yaml.safe_dump(readable, sort_keys=False, width=120))
@@ -149,13 +173,80 @@ def test_extended_resources_are_one_slice_requested_and_limited(name: str) -> No
         {key: value for key, value in resources[part].items() if key.startswith("nvidia.com/")}
         for part in ("requests", "limits")
     ]
-    want = {"nvidia.com/mig-1g.10gb": "1"} if name.startswith("mig/") and not name.endswith("prepare-job") else {}
+    want = {
+        "mig/build-job": {"nvidia.com/mig-1g.10gb": "1"},
+        "mig/deployment": {"nvidia.com/mig-1g.10gb": "1"},
+        "rtx/deployment": {"nvidia.com/gpu": "1"},
+    }.get(name, {})
     assert slices == [want, want]
 
 
 def test_prepare_needs_no_device_and_no_special_node() -> None:
     assert "affinity" not in pod_of(FULL["prepare-job"])
     assert pod_of(FULL["build-job"])["affinity"]["nodeAffinity"]
+
+
+def test_an_engine_for_rtx_is_compiled_on_a_cpu_and_served_on_its_gpu() -> None:
+    build, serve = pod_of(CONVERTED["build-job"]), pod_of(CONVERTED["deployment"])
+    placed = build["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert placed == [{"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}]
+    assert "nvidia.com/gpu" not in json.dumps(build["containers"][0]["resources"])
+    assert build["containers"][0]["image"] == IMAGES.builder
+    order = BuildRequest.model_validate_json(request_of(CONVERTED["build-job"]))
+    assert (order.backend, order.backend_version) == ("TensorRTRTX", "1.7.1")
+    assert (order.target.product, order.target.compute_capability) == ("NVIDIA-A10", "8.6")
+    assert serve["containers"][0]["image"] == IMAGES.runtime_tensorrt_rtx
+    assert serve["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    products = [
+        rule["values"][0]
+        for term in serve["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+            "nodeSelectorTerms"
+        ]
+        for rule in term["matchExpressions"]
+    ]
+    assert products == ["NVIDIA-A10", "NVIDIA-L40S"]
+
+
+def test_images_are_those_of_the_backend() -> None:
+    found = {name: pod_of(item)["containers"][0]["image"] for name, item in PODS.items()}
+    assert found == {
+        "cpu/prepare-job": IMAGES.builder,
+        "cpu/build-job": IMAGES.builder,
+        "cpu/deployment": IMAGES.runtime,
+        "mig/prepare-job": IMAGES.builder,
+        "mig/build-job": IMAGES.builder_tensorrt,
+        "mig/deployment": IMAGES.runtime_tensorrt,
+        "rtx/prepare-job": IMAGES.builder,
+        "rtx/build-job": IMAGES.builder,
+        "rtx/deployment": IMAGES.runtime_tensorrt_rtx,
+    }
+
+
+def test_a_framework_that_converts_sees_neither_credentials_nor_what_was_noted_of_the_source() -> None:
+    pod = pod_of(CONVERTED["prepare-job"])
+    fetch, convert = pod["initContainers"]
+    (builder,) = pod["containers"]
+    assert [(item["name"], item.get("args")) for item in (fetch, convert, builder)] == [
+        ("fetch", ["fetch"]), ("convert", None), ("builder", ["prepare"])]  # fmt: skip
+    assert (fetch["image"], convert["image"]) == (IMAGES.builder, IMAGES.converters.pytorch)
+    assert fetch["volumeMounts"] == builder["volumeMounts"]
+    assert {item["name"] for item in builder["volumeMounts"]} == {"work", "tmp", "store", "source"}
+    assert convert["volumeMounts"] == [
+        {"name": "work", "mountPath": "/var/lib/enginery/source", "subPath": "source", "readOnly": True},
+        {"name": "work", "mountPath": "/var/lib/enginery/converted", "subPath": "converted"},
+        {"name": "convert-tmp", "mountPath": "/tmp"},
+    ]
+    assert len({json.dumps(item["env"]) for item in (fetch, convert, builder)}) == 1
+    assert pod["activeDeadlineSeconds"] == 3 * 1800 + 600  # each of the three may take the request's time
+
+
+@pytest.mark.parametrize("source_format", ["TensorFlowSavedModel", "PyTorchExport", "HuggingFace"])
+def test_every_format_but_onnx_is_converted_by_its_framework(source_format: str) -> None:
+    model = a_model().having("spec.source.format", source_format)
+    pod = pod_of(children(model, a_tenant(), some_settings())["prepare-job"])
+    want = IMAGES.converters.tensorflow if source_format == "TensorFlowSavedModel" else IMAGES.converters.pytorch
+    assert pod["initContainers"][1]["image"] == want
+    assert "initContainers" not in pod_of(SMALL["prepare-job"])
 
 
 @pytest.mark.parametrize("name", PODS)
@@ -171,20 +262,21 @@ def test_placement_stands_exactly_once_in_every_pod(name: str) -> None:
     assert found == (full if name.startswith("mig/") else dict.fromkeys(full))
 
 
-@pytest.mark.parametrize("name", ["cpu/prepare-job", "mig/build-job"])
+@pytest.mark.parametrize("name", ["cpu/prepare-job", "mig/build-job", "rtx/prepare-job"])
 def test_jobs_ignore_disruptions_fail_on_final_codes_and_count_the_rest(name: str) -> None:
     spec = EVERY[name]["spec"]
     assert spec["podFailurePolicy"]["rules"][0] == {
         "action": "Ignore",
         "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
     }
-    rule = spec["podFailurePolicy"]["rules"][1]
-    assert (rule["action"], rule["onExitCodes"]["operator"]) == ("FailJob", "In")
-    assert rule["onExitCodes"]["containerName"] == spec["template"]["spec"]["containers"][0]["name"]
+    rules, pod = spec["podFailurePolicy"]["rules"][1:], spec["template"]["spec"]
     final = {code for reason, code in EXIT_CODES.items() if reason in FINAL_REASONS}
-    assert set(rule["onExitCodes"]["values"]) == final
     assert not {0, 1, 137, 143, EXIT_CODES[Reason.STORE_UNAVAILABLE], EXIT_CODES[Reason.DEVICE_UNAVAILABLE]} & final
-    assert len(spec["podFailurePolicy"]["rules"]) == 2
+    for rule in rules:
+        assert (rule["action"], rule["onExitCodes"]["operator"]) == ("FailJob", "In")
+        assert set(rule["onExitCodes"]["values"]) == final
+    names = [item["name"] for item in (*pod.get("initContainers", []), *pod["containers"])]
+    assert [rule["onExitCodes"]["containerName"] for rule in rules] == names
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
     assert spec["podReplacementPolicy"] == "Failed"
 
@@ -282,20 +374,24 @@ def test_threads_are_the_requested_cpus_rounded_up(cpu: str, want: int) -> None:
     assert json.loads(request_of(found))["threads"] == want
 
 
+def with_images(**changes: str) -> Settings:
+    return some_settings().model_copy(update={"images": IMAGES.model_copy(update=changes)})
+
+
 ROLLS: dict[str, tuple[AModel, ATenant, Settings, bool]] = {
     # input that changed: (model, tenant, settings, whether pods roll)
     "the engine": (a_model(), a_tenant(), some_settings(), True),
     "the runtime image": (
-        a_model(), a_tenant(), Settings(images=Images(builder="enginery/builder:1", runtime="enginery/runtime:2"),
-                                        namespace="enginery-system"), True),
+        a_model(), a_tenant(), with_images(runtime="enginery/runtime:2"), True),
+    "the image of a runtime for GPUs": (
+        a_model(), a_tenant(), with_images(runtime_tensorrt="enginery/runtime-tensorrt:2"), False),
     "batching": (
         a_model().having("spec.serving.batching.maxBatchSize", 2), a_tenant(), some_settings(), True),
     "the store's endpoint": (
         a_model(), a_tenant(), some_settings(store=StoreAccess(endpoint="https://s3.example.com")), True),
     "keys that manifests are signed with": (a_model(), FULL_TENANT, some_settings(), True),
     "the builder image": (
-        a_model(), a_tenant(), Settings(images=Images(builder="enginery/builder:2", runtime="enginery/runtime:1"),
-                                        namespace="enginery-system"), False),
+        a_model(), a_tenant(), with_images(builder="enginery/builder:2"), False),
     "the operator's log level": (a_model(), a_tenant(), some_settings(log_level="DEBUG"), False),
     "the operator's workers and resync": (a_model(), a_tenant(), some_settings(workers=2, resync_seconds=9), False),
     "how Jobs run": (a_model(), a_tenant(), some_settings(jobs=Jobs(cpu_limit="9")), False),

@@ -23,6 +23,7 @@ from support.builders import (
     an_accuracy,
     an_observed,
     an_outcome,
+    schema_of,
 )
 
 READY = Verdict("True", Reason.SERVING, "serves")
@@ -167,6 +168,15 @@ def test_the_worst_targets_accuracy_is_shown() -> None:
     worse = an_observed().built(accuracy=an_accuracy("0.0100", "0.9700")).seen.engines[0].manifest
     assert status(seen.engine(0, manifest=worse))["accuracy"]["measured"] == "0.9700"
     assert status(seen.engine(1, manifest=worse))["accuracy"]["measured"] == "0.9700"
+
+
+def test_where_accuracy_was_measured_is_said_in_words_and_never_in_a_field_that_the_schema_would_drop() -> None:
+    """A field that the API server drops would differ from what is there for ever: a write per pass."""
+    ahead = an_accuracy("0.0100", "0.9700").model_copy(update={"measured_on": "Reference"})
+    found = status(an_observed(a_model().with_gate()).built(accuracy=ahead))
+    known = schema_of("inferencemodels")["properties"]["status"]["properties"]
+    assert set(found["accuracy"]) <= set(known["accuracy"]["properties"])
+    assert set(found["engines"][0]) <= set(known["engines"]["items"]["properties"])
 
 
 STATES: dict[str, tuple[AnObserved, str]] = {

@@ -31,6 +31,10 @@ def a_job(*conditions: dict[str, str], suspend: bool = False, annotations: dict[
     }
 
 
+def word(reason: str, retryable: bool = False) -> str:
+    return json.dumps({"reason": reason, "message": "said so", "retryable": retryable})
+
+
 def a_pod(phase: str = "Pending", created: str = CREATED, **status: Any) -> Any:
     return {"metadata": {"name": "p", "creationTimestamp": created}, "status": {"phase": phase} | status}
 
@@ -42,6 +46,16 @@ def ended(code: int, message: str = "", reason: str = "Error", *, last: bool = F
     return a_pod("Running" if last else "Failed", containerStatuses=[{"name": "c", "image": "b:1"} | states], **more)
 
 
+def converting(*containers: dict[str, Any], phase: str = "Pending") -> Any:
+    """A pod whose init containers are at work, or ended: its own container waits for them."""
+    waiting = {"name": "builder", "image": "b:1", "state": {"waiting": {"reason": "PodInitializing"}}}
+    found = [{"name": f"init-{number}", "image": "c:1"} | item for number, item in enumerate(containers)]
+    return a_pod(phase, initContainerStatuses=found, containerStatuses=[waiting])
+
+
+FETCHED = {"state": {"terminated": {"exitCode": 0, "reason": "Completed", "message": word("Preparing")}}}
+
+
 def stuck(reason: str, message: str = "why") -> Any:
     waiting = {"waiting": {"reason": reason, "message": message}}
     return a_pod(containerStatuses=[{"name": "c", "image": "b:1", "state": waiting}])
@@ -49,10 +63,6 @@ def stuck(reason: str, message: str = "why") -> Any:
 
 def unscheduled(message: str) -> Any:
     return a_pod(conditions=[{"type": "PodScheduled", "status": "False", "message": message}])
-
-
-def word(reason: str, retryable: bool = False) -> str:
-    return json.dumps({"reason": reason, "message": "said so", "retryable": retryable})
 
 
 FAILED = condition("Failed", reason="BackoffLimitExceeded", message="Job has reached the specified backoff limit")
@@ -126,6 +136,23 @@ JOBS: dict[str, tuple[Any, list[Any], str, Trouble | None, int | None]] = {
         Trouble(Reason.BUILD_TIMEOUT, "the Job ran longer than its deadline; raise build.timeoutSeconds"), None),
     "a word goes before a deadline": (
         a_job(DEADLINE), [ended(26, word("BuildTimeout"))], "Failed", Trouble(Reason.BUILD_TIMEOUT, "said so"), 26),
+    "a converter at work": (
+        a_job(), [converting(FETCHED, {"state": {"running": {}}})], "Waiting", None, None),
+    "a converter whose image cannot be pulled": (
+        a_job(), [converting(FETCHED, {"state": {"waiting": {"reason": "ErrImagePull", "message": "no such tag"}}})],
+        "Waiting", Trouble(Reason.IMAGE_PULL_FAILED, "image c:1: no such tag", passing=True), None),
+    "a fetch that ended with a final word": (
+        a_job(FAILED), [converting(
+            {"state": {"terminated": {"exitCode": 13, "message": word("SourceNotFound")}}}, phase="Failed")],
+        "Failed", Trouble(Reason.SOURCE_NOT_FOUND, "said so"), 13),
+    "a converter out of memory": (
+        a_job(FAILED), [converting(
+            FETCHED, {"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}, phase="Failed")],
+        "Failed", Trouble(Reason.BUILD_OUT_OF_MEMORY, "the container ran out of memory"), 137),
+    "after a conversion the builder's own word counts": (
+        a_job(FAILED), [ended(30, word("CalibrationDataInvalid"), initContainerStatuses=[
+            {"name": "fetch", "image": "b:1"} | FETCHED])],
+        "Failed", Trouble(Reason.CALIBRATION_DATA_INVALID, "said so"), 30),
     "pods that are gone": (
         a_job(FAILED), [], "Failed",
         Trouble(Reason.BUILD_FAILED, "the Job failed: Job has reached the specified backoff limit", passing=True),

@@ -1,4 +1,5 @@
-"""Reads evaluation data: .npz files, one array per input by name, optionally `labels`. Called by `measure.accuracy`.
+"""Reads what tenants measure with: .npz files, one array per input by name, optionally `labels`. Called by `prepare`
+and `precision` for calibration data, by `measure` for evaluation data.
 
 Arrays count their samples in the first dimension. Where the model's inputs have a free first dimension, those inputs
 are cut into batches and the others go into every run as they are; where all inputs share one fixed first dimension,
@@ -29,6 +30,47 @@ LABELS = "labels"
 FILE_LIMIT_BYTES = 2 * 1024**3
 """Unpacked size of one .npz file; more belongs into several files."""
 
+DATA_LIMIT_BYTES = 8 * 1024**3
+"""Stored size of all files; more is refused before it is fetched."""
+
+DEFAULT_BATCH = 8
+"""Samples of one run where no profile says more."""
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What data are for: the words and the reasons of their faults."""
+
+    name: str
+    count_field: str
+    """Field of the spec that says how many samples there must be."""
+    invalid: Reason
+    missing: Reason
+    too_few: Reason
+
+    def fault(self, text: str) -> FinalError:
+        """The data do not fit."""
+        return FinalError(f"{self.name} data: {text}", reason=self.invalid)
+
+
+EVALUATION = Purpose(
+    "evaluation",
+    "accuracyGate.samples",
+    invalid=Reason.EVALUATION_DATA_INVALID,
+    missing=Reason.EVALUATION_DATA_INVALID,
+    too_few=Reason.EVALUATION_DATA_INVALID,
+)
+"""Data of the accuracy gate."""
+
+CALIBRATION = Purpose(
+    "calibration",
+    "calibration.samples",
+    invalid=Reason.CALIBRATION_DATA_INVALID,
+    missing=Reason.CALIBRATION_DATA_NOT_FOUND,
+    too_few=Reason.TOO_FEW_SAMPLES,
+)
+"""Data that scales are measured on."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -37,6 +79,55 @@ class Batch:
     feeds: Tensors
     labels: Array | None
     samples: int
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The first `most` samples of the files, in the order of their names; every `batches` reads them again."""
+
+    files: FetchedFiles
+    inputs: Sequence[TensorSpec]
+    batch: int
+    """Samples of one run where the first dimension is free."""
+    most: int
+    least: int
+    """Fewer are refused."""
+    purpose: Purpose = EVALUATION
+
+    def batches(self) -> Iterator[Batch]:
+        """Raises FinalError (the purpose's reasons) that names file and array."""
+        cut = _cut(self.inputs, self.batch)
+        found = 0
+        for name in sorted(self.files.files):
+            try:
+                arrays = _read(self.files.folder / name, name)
+                total = _samples(name, arrays, self.inputs, cut)
+            except _UnfitError as error:
+                raise self.purpose.fault(str(error)) from None
+            for start in range(0, total, cut.size):
+                if found >= self.most:
+                    return
+                samples = cut.size if cut.exact else min(cut.size, total - start, self.most - found)
+                yield _batch(arrays, self.inputs, cut, start, samples)
+                found += samples
+        if found < self.least:
+            raise FinalError(
+                f"{self.purpose.name} data: the files hold {found} samples, {self.purpose.count_field} asks for"
+                f" {self.least}; add data or lower it",
+                reason=self.purpose.too_few,
+            )
+
+
+def best_batch(inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], most: int | None = None) -> int:
+    """The batch that the first profile is best at, or DEFAULT_BATCH; above `most` as near to it as the profile goes."""
+    if not profiles:
+        return DEFAULT_BATCH
+    smallest, best = (batch_of(inputs, profile_shapes(inputs, profiles[0], end)) for end in ("min", "opt"))
+    return best if most is None else max(smallest, min(best, most))
+
+
+class _UnfitError(Exception):
+    """What is wrong with a file, before it is known what the file is for."""
 
 
 @dataclass(frozen=True)
@@ -50,30 +141,10 @@ class _Cut:
     """Whether a run takes exactly `size` samples."""
 
 
-def batches(
-    data: FetchedFiles, inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], wanted: int, default_batch: int
-) -> Iterator[Batch]:
-    """The first `wanted` samples, in the order of the file names. Raises FinalError (EvaluationDataInvalid)."""
-    cut = _cut(inputs, profiles, default_batch)
-    found = 0
-    for name in sorted(data.files):
-        arrays = _read(data.folder / name, name)
-        total = _samples(name, arrays, inputs, cut)
-        for start in range(0, total, cut.size):
-            if found >= wanted:
-                return
-            samples = cut.size if cut.exact else min(cut.size, total - start, wanted - found)
-            yield _batch(arrays, inputs, cut, start, samples)
-            found += samples
-    if found < wanted:
-        raise _invalid(f"the files hold {found} samples, accuracyGate.samples asks for {wanted}; add data or lower it")
-
-
-def _cut(inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], default_batch: int) -> _Cut:
+def _cut(inputs: Sequence[TensorSpec], batch: int) -> _Cut:
     free = frozenset(spec.name for spec in inputs if leading_is_free(spec))
     if free:
-        size = batch_of(inputs, profile_shapes(inputs, profiles[0], "opt")) if profiles else default_batch
-        return _Cut(free, size, exact=False)
+        return _Cut(free, batch, exact=False)
     leading = {spec.shape[0] if spec.shape else None for spec in inputs}
     fixed = leading.pop() if len(leading) == 1 else None
     if fixed is None:
@@ -96,13 +167,13 @@ def _samples(name: str, arrays: dict[str, Array], inputs: Sequence[TensorSpec], 
     missing, unknown = sorted(known - arrays.keys()), sorted(arrays.keys() - known - {LABELS})
     if missing or unknown:
         what = f"no array for input {listed(missing)}" if missing else f"array {listed(unknown)}, which is no input"
-        raise _invalid(f"{quoted(name)} has {what}; the model's inputs are {listed(sorted(known))}")
+        raise _UnfitError(f"{quoted(name)} has {what}; the model's inputs are {listed(sorted(known))}")
     counts = {_count(name, arrays[spec.name], spec, cut) for spec in inputs} - {None}
     if len(counts) > 1:
-        raise _invalid(f"{quoted(name)}: its arrays hold different numbers of samples ({listed(map(str, counts))})")
+        raise _UnfitError(f"{quoted(name)}: its arrays hold different numbers of samples ({listed(map(str, counts))})")
     total = counts.pop() if counts else 1
     if total is None or (cut.exact and total % cut.size):
-        raise _invalid(f"{quoted(name)} has {total} samples; the model takes exactly {cut.size} at a time")
+        raise _UnfitError(f"{quoted(name)} has {total} samples; the model takes exactly {cut.size} at a time")
     if LABELS in arrays and LABELS not in known:
         _require_labels(name, arrays[LABELS], total)
     return total
@@ -113,22 +184,24 @@ def _count(name: str, array: Array, spec: TensorSpec, cut: _Cut) -> int | None:
     where = f"{quoted(name)}: array {quoted(spec.name)}"
     kind = NUMPY_TYPES.get(spec.datatype)
     if kind is None or (array.dtype != kind and not (kind.kind == "O" and array.dtype.kind in "SU")):
-        raise _invalid(f"{where} is of type {array.dtype}; the input takes {kind or spec.datatype} ({spec.datatype})")
+        raise _UnfitError(
+            f"{where} is of type {array.dtype}; the input takes {kind or spec.datatype} ({spec.datatype})"
+        )
     counted = spec.name in cut.inputs
     wanted = [-1, *spec.shape[1:]] if counted else spec.shape
     if array.ndim != len(wanted) or any(
         size not in {-1, found} for size, found in zip(wanted, array.shape, strict=True)
     ):
         pattern = ", ".join("N" if size == -1 else str(size) for size in wanted)
-        raise _invalid(f"{where} has shape {list(array.shape)}; the input takes [{pattern}]")
+        raise _UnfitError(f"{where} has shape {list(array.shape)}; the input takes [{pattern}]")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise _invalid(f"{where} holds NaN or infinity; clean the data")
+        raise _UnfitError(f"{where} holds NaN or infinity; clean the data")
     return array.shape[0] if counted else None
 
 
 def _require_labels(name: str, labels: Array, samples: int) -> None:
     if labels.dtype.kind not in "iu" or labels.size != samples or labels.ndim > 2:  # noqa: PLR2004 - [n] or [n, 1]
-        raise _invalid(
+        raise _UnfitError(
             f"{quoted(name)}: labels are {labels.dtype} of shape {list(labels.shape)}; write one integer for each"
             f" of the {samples} samples"
         )
@@ -139,10 +212,10 @@ def _read(path: Path, name: str) -> dict[str, Array]:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
             if sum(info.file_size for info in members) > FILE_LIMIT_BYTES:
-                raise _invalid(f"{quoted(name)} unpacks to more than {FILE_LIMIT_BYTES} bytes; split it")
+                raise _UnfitError(f"{quoted(name)} unpacks to more than {FILE_LIMIT_BYTES} bytes; split it")
             arrays = {info.filename.removesuffix(".npy"): _array(archive, info) for info in members}
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error) as error:
-        raise _invalid(f"{quoted(name)} is not an .npz file of plain arrays ({library_text(error, 120)})") from None
+        raise _UnfitError(f"{quoted(name)} is not an .npz file of plain arrays ({library_text(error, 120)})") from None
     return {key: _as_text(array) for key, array in arrays.items()}
 
 
@@ -163,7 +236,3 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
 
 def _as_text(array: Array) -> Array:
     return array.astype(object) if array.dtype.kind in "SU" else array
-
-
-def _invalid(text: str) -> FinalError:
-    return FinalError(f"evaluation data: {text}", reason=Reason.EVALUATION_DATA_INVALID)

@@ -1,0 +1,172 @@
+"""The inputs that activations are measured on: a tenant's files, arrays in hand, or generated ones. Called by
+`prepare` and `precision`.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from enginery_store.errors import EngineryError
+from enginery_store.manifest import ShapeProfile, TensorSpec
+
+from enginery_builder.artifacts import FetchedFiles
+from enginery_builder.backend import Array, Tensors, leading_is_free
+from enginery_builder.datasets import CALIBRATION, EVALUATION, Batch, Dataset, Purpose, best_batch
+from enginery_builder.precision.distance import FARTHEST, Sketch, distance
+from enginery_builder.precision.sessions import Session
+from enginery_builder.samples import attempts
+from enginery_builder.shapes import GUESSES, free_shapes, profile_shapes
+
+CALIBRATION_BATCH = 8
+"""Samples of one calibration run, if the profile allows: activations of more would take gigabytes."""
+
+OVERFLOW_SAMPLES = 128
+"""Samples of the gate's data on which overflow is looked for."""
+
+COMPARED_SAMPLES = 1000
+"""Evaluation samples that calibration data are compared with."""
+
+_GENERATED_RUNS = 4
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs to run with, read again by every `batches()`."""
+
+    batches: Callable[[], Iterable[Tensors]]
+    runs: int
+    """Batches."""
+    count: int
+    """Samples in all of them."""
+    digest: str = ""
+    distance: str = ""
+    """From evaluation data, as CalibrationRecord holds it."""
+    generated: bool = False
+
+    def first(self, runs: int) -> Iterator[Tensors]:
+        """The first so many batches."""
+        return islice(self.batches(), runs)
+
+    def after(self, runs: int) -> Iterator[Tensors]:
+        """The batches behind them."""
+        return islice(self.batches(), runs, None)
+
+
+def calibration_samples(
+    calibration: FetchedFiles,
+    evaluation: FetchedFiles | None,
+    inputs: Sequence[TensorSpec],
+    profiles: Sequence[ShapeProfile],
+    count: int,
+) -> Samples:
+    """Calibration data that say something about the model's real inputs.
+
+    Raises FinalError: TooFewSamples, CalibrationDataInvalid (what does not fit, is constant, or is far from the
+    evaluation data, with both figures), EvaluationDataInvalid.
+    """
+    batch = best_batch(inputs, profiles, CALIBRATION_BATCH)
+    data = Dataset(calibration, inputs, batch, most=count, least=count, purpose=CALIBRATION)
+    sketch, runs, found = _read(data)
+    if evaluation is None:
+        return Samples(lambda: _feeds(data), runs, found, calibration.digest)
+    compared = Dataset(evaluation, inputs, batch, most=COMPARED_SAMPLES, least=1)
+    apart = distance(sketch, _read(compared)[0])
+    if apart > FARTHEST:
+        raise CALIBRATION.fault(
+            f"they lie {apart:.3f} from the evaluation data, where 0 is the same distribution and more than {FARTHEST}"
+            " is refused: they look like noise, or are prepared in another way; take samples of the inputs that the"
+            " model will serve"
+        )
+    return Samples(lambda: _feeds(data), runs, found, calibration.digest, f"{apart:.3f}")
+
+
+def gate_samples(
+    evaluation: FetchedFiles, inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], count: int
+) -> Samples:
+    """The gate's data, to look for overflow on. Raises FinalError (EvaluationDataInvalid)."""
+    batch = best_batch(inputs, profiles, CALIBRATION_BATCH)
+    data = Dataset(evaluation, inputs, batch, most=min(count, OVERFLOW_SAMPLES), least=1, purpose=EVALUATION)
+    batches = [batch.samples for batch in data.batches()]
+    return Samples(lambda: _feeds(data), len(batches), sum(batches), evaluation.digest)
+
+
+def samples_of(arrays: Mapping[str, Array], batch: int = CALIBRATION_BATCH) -> Samples:
+    """Arrays in hand, all with their samples in the first dimension."""
+    count = min(len(array) for array in arrays.values())
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    starts = range(0, count, batch)
+    return Samples(
+        lambda: ({name: array[start : start + batch] for name, array in arrays.items()} for start in starts),
+        len(starts),
+        count,
+        f"sha256:{digest.hexdigest()}",
+    )
+
+
+def generated_samples(session: Session, inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile]) -> Samples:
+    """Generated inputs that the model takes; none where it takes none."""
+    shapes = [profile_shapes(inputs, profile, "opt", guess) for profile in profiles[:1] for guess in GUESSES]
+    shapes += [] if profiles else [free_shapes(inputs, 1, guess) for guess in GUESSES]
+    for case in shapes:
+        for number, feeds in enumerate(attempts(inputs, case, seed=0)):
+            if _runs(session, feeds):
+                more = [list(attempts(inputs, case, seed))[number] for seed in range(1, _GENERATED_RUNS)]
+                return Samples(lambda: [feeds, *more], _GENERATED_RUNS, _GENERATED_RUNS, generated=True)  # noqa: B023 - returned at once
+    return Samples(list, 0, 0, generated=True)
+
+
+def _runs(session: Session, feeds: Tensors) -> bool:
+    try:
+        session.run([], feeds)
+    except EngineryError:
+        return False
+    return True
+
+
+def _read(data: Dataset) -> tuple[Sketch, int, int]:
+    """What the data look like, their batches and samples. Raises FinalError for data that say nothing."""
+    counted = [spec.name for spec in data.inputs if leading_is_free(spec)]
+    if not counted:
+        counted = [spec.name for spec in data.inputs if spec.shape]
+    sketch, runs, found = Sketch(), 0, 0
+    digests: set[bytes] = set()
+    spans: dict[str, list[float]] = {}
+    for batch in data.batches():
+        sketch.add(batch.feeds, counted)
+        runs, found = runs + 1, found + batch.samples
+        digests |= _digests(batch, counted)
+        for name in counted:
+            _widen(spans, name, batch.feeds[name])
+    _require_varied(data.purpose, spans, found, len(digests))
+    return sketch, runs, found
+
+
+def _digests(batch: Batch, counted: Sequence[str]) -> set[bytes]:
+    rows = range(len(batch.feeds[counted[0]])) if counted else ()
+    return {hashlib.sha256(b"".join(batch.feeds[name][row].tobytes() for name in counted)).digest() for row in rows}
+
+
+def _widen(spans: dict[str, list[float]], name: str, values: Array) -> None:
+    if values.dtype.kind in "fiu" and values.size:
+        low, high = spans.get(name, [np.inf, -np.inf])
+        spans[name] = [min(low, float(values.min())), max(high, float(values.max()))]
+
+
+def _require_varied(purpose: Purpose, spans: Mapping[str, Sequence[float]], count: int, different: int) -> None:
+    """Masks of whole numbers may be constant; measurements may not, and no more may all samples be one."""
+    if count > 1 and different == 1:
+        raise purpose.fault(f"all {count} samples are the same; take samples of the inputs that the model will serve")
+    dead = [name for name, (low, high) in spans.items() if low == high]
+    if spans and len(dead) == len(spans):
+        raise purpose.fault(
+            f"every value of every array is the same ({spans[dead[0]][0]:g} in {dead[0]}); take samples of the inputs"
+            " that the model will serve"
+        )
+
+
+def _feeds(data: Dataset) -> Iterator[Tensors]:
+    return (batch.feeds for batch in data.batches())
