@@ -8,6 +8,7 @@ that a run that was cut short goes on where it was. A new cell is begun only wit
 """
 
 import argparse
+import fcntl
 import json
 import statistics
 import subprocess
@@ -36,12 +37,14 @@ LEAST_SECONDS = 60.0
 def prepare(model: Model, precision: str, work: Path) -> tuple[Path, float]:
     """The ONNX file to compile, and the seconds that making it took; from WORK where it has been made before."""
     folder = work / f"{model.name}-{precision}"
+    folder.mkdir(parents=True, exist_ok=True)
     record = folder / "prepared.json"
-    if not record.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        began = time.monotonic()
-        path = prepared_model(model, precision, work, folder)
-        record.write_text(json.dumps({"path": str(path), "seconds": time.monotonic() - began}))
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # --prepare may be at it beside us
+        if not record.exists():
+            began = time.monotonic()
+            path = prepared_model(model, precision, work, folder)
+            record.write_text(json.dumps({"path": str(path), "seconds": time.monotonic() - began}))
     kept = json.loads(record.read_text())
     print(f"{model.name} {precision} prepared in {kept['seconds']:.1f} s", flush=True)
     return Path(kept["path"]), kept["seconds"]

@@ -11,7 +11,7 @@ FOLLOWED_SECONDS = 0.2
 ROUNDS = 5
 """The median of so many rounds is reported."""
 
-SAMPLES = 32
+SAMPLES = 16
 """Inputs that are kept with their outputs: calibration, and a look at what reduced precision does to the outputs."""
 
 

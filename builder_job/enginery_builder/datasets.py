@@ -79,6 +79,15 @@ class Batch:
     feeds: Tensors
     labels: Array | None
     samples: int
+    counted: frozenset[str] = frozenset()
+    """Inputs whose first dimension counts samples; none where all of it is one sample."""
+
+    @property
+    def rows(self) -> Tensors:
+        """The counted inputs, samples in the first dimension."""
+        if self.counted:
+            return {name: array for name, array in self.feeds.items() if name in self.counted}
+        return {name: array[np.newaxis] for name, array in self.feeds.items()}
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,7 @@ def _batch(arrays: dict[str, Array], inputs: Sequence[TensorSpec], cut: _Cut, st
         for spec in inputs
     }
     labels = arrays.get(LABELS) if LABELS not in feeds else None
-    return Batch(feeds, None if labels is None else labels.reshape(-1)[start : start + samples], samples)
+    return Batch(feeds, None if labels is None else labels.reshape(-1)[start : start + samples], samples, cut.inputs)
 
 
 def _samples(name: str, arrays: dict[str, Array], inputs: Sequence[TensorSpec], cut: _Cut) -> int:

@@ -22,7 +22,9 @@ def profile_shapes(inputs: Sequence[TensorSpec], profile: ShapeProfile, end: str
     ranges: dict[str, InputRange] = {item.name: item for item in profile.inputs}
     plain = free_shapes(inputs, 1, guess)
     return {
-        spec.name: tuple(getattr(ranges[spec.name], end)) if spec.name in ranges and -1 in spec.shape else plain[spec.name]
+        spec.name: tuple(getattr(ranges[spec.name], end))
+        if spec.name in ranges and -1 in spec.shape
+        else plain[spec.name]
         for spec in inputs
     }
 

@@ -17,21 +17,19 @@ from enginery_store.requests import PrepareRequest
 
 from enginery_converter import hf_directory
 from enginery_converter.hf_directory import FEATURES, Directory
-from enginery_converter.pytorch import import_torch, write_onnx
-from enginery_converter.wording import framework_text, listed, quoted
+from enginery_converter.pytorch import forbid_pickles, write_onnx
+from enginery_converter.wording import ELSEWHERE, framework_text, listed, quoted
 
 LOG = logging.getLogger(__name__)
 
-_CLASSES = {
-    FEATURES: "AutoModel",
-    "TextClassification": "AutoModelForSequenceClassification",
-    "TokenClassification": "AutoModelForTokenClassification",
-    "ImageClassification": "AutoModelForImageClassification",
-    "ObjectDetection": "AutoModelForObjectDetection",
+_TASKS = {
+    FEATURES: ("AutoModel", ("last_hidden_state", "pooler_output")),
+    "TextClassification": ("AutoModelForSequenceClassification", ("logits",)),
+    "TokenClassification": ("AutoModelForTokenClassification", ("logits",)),
+    "ImageClassification": ("AutoModelForImageClassification", ("logits",)),
+    "ObjectDetection": ("AutoModelForObjectDetection", ("logits", "pred_boxes")),
 }
-
-_OUTPUTS = ("logits", "pred_boxes", "last_hidden_state", "pooler_output")
-"""Outputs that are served, as far as a model has them."""
+"""Class that loads a model for a task, and the outputs that are served as far as it has them."""
 
 _SEGMENTS = "token_type_ids"
 _TEXT = ("input_ids", "attention_mask", _SEGMENTS)
@@ -44,6 +42,9 @@ _EXAMPLE_SEQUENCE = 8
 _DEFAULT_EDGE = 224
 """Pixels, where neither model nor preprocessor says."""
 
+_SMALLEST_EDGE = 64
+"""Pixels: at the usual stride of 32 a feature map then has more than one, which torch.export tells apart from one."""
+
 _POOLER = "pooler."
 """Weights that only some checkpoints of an encoder have."""
 
@@ -52,14 +53,10 @@ def export(source: Path, model: Path, request: PrepareRequest) -> list[str]:
     """Write the ONNX model of the task, weights in one file beside it; returns warnings. Raises FinalError."""
     directory = hf_directory.read(source, request.source.task)
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    torch = import_torch()
+    forbid_pickles()
     net, warnings = _load(directory)
     examples = _examples(net, directory)
-    with torch.no_grad():
-        answer = net(**examples, return_dict=True)
-    outputs = [name for name in _OUTPUTS if isinstance(answer.get(name), torch.Tensor)]
-    if not outputs:
-        raise _failed(f"{type(net).__name__} has none of the outputs {listed(_OUTPUTS)}")
+    outputs = _outputs(net, examples, directory.task)
     write_onnx(_program(net, examples, outputs), model, input_names=list(examples), output_names=outputs)
     return warnings
 
@@ -84,8 +81,9 @@ def _from_pretrained(directory: Directory, **options: Any) -> tuple[Any, list[st
     import torch
     import transformers
 
+    kind, _ = _TASKS[directory.task]
     try:
-        net, info = getattr(transformers, _CLASSES[directory.task]).from_pretrained(
+        net, info = getattr(transformers, kind).from_pretrained(
             directory.folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
             local_files_only=True, attn_implementation="eager", output_loading_info=True, **options,
         )  # fmt: skip
@@ -93,9 +91,9 @@ def _from_pretrained(directory: Directory, **options: Any) -> tuple[Any, list[st
         raise
     except Exception as error:
         LOG.exception("transformers failed")
-        kind = quoted(str(directory.config.get("model_type")))
+        family = quoted(str(directory.config.get("model_type")))
         raise FinalError(
-            f"transformers {transformers.__version__} cannot load this directory (model_type {kind}) for"
+            f"transformers {transformers.__version__} cannot load this directory (model_type {family}) for"
             f" {directory.task}: {framework_text(error)}; correct it, or convert the model to ONNX where it was"
             " trained",
             reason=Reason.SOURCE_INVALID,
@@ -118,6 +116,25 @@ def _examples(net: Any, directory: Directory) -> dict[str, Any]:
         names.remove(_SEGMENTS)
     ones = torch.ones(_EXAMPLE_BATCH, _EXAMPLE_SEQUENCE, dtype=torch.int64)
     return {name: torch.zeros_like(ones) if name == _SEGMENTS else ones.clone() for name in names}
+
+
+def _outputs(net: Any, examples: Mapping[str, Any], task: str) -> list[str]:
+    """The outputs of the task that this model has."""
+    import torch
+
+    _, wanted = _TASKS[task]
+    try:
+        with torch.no_grad():
+            answer = net(**examples, return_dict=True)
+    except MemoryError:
+        raise
+    except Exception as error:
+        LOG.exception("the model does not run")
+        raise _failed(f"{type(net).__name__} does not run: {framework_text(error)}") from error
+    outputs = [name for name in wanted if isinstance(answer.get(name), torch.Tensor)]
+    if not outputs:
+        raise _failed(f"{type(net).__name__} has none of the outputs {listed(wanted)}")
+    return outputs
 
 
 def image_size(directory: Directory) -> tuple[int, int]:
@@ -172,7 +189,7 @@ def _free_dimensions(net: Any, examples: Mapping[str, Any]) -> list[dict[int, An
 
     batch = Dim("batch", min=1)
     if _IMAGE in examples:
-        return [{0: batch, 2: Dim("height", min=1), 3: Dim("width", min=1)}, {0: batch}]
+        return [{0: batch, 2: Dim("height", min=_SMALLEST_EDGE), 3: Dim("width", min=_SMALLEST_EDGE)}, {0: batch}]
     return [{0: batch, 1: Dim("sequence", min=1, max=getattr(net.config, "max_position_embeddings", None))}]
 
 
@@ -185,7 +202,4 @@ def _traced(module: Any, examples: Mapping[str, Any], sizes: Mapping[int, Any]) 
 
 
 def _failed(text: str) -> FinalError:
-    return FinalError(
-        f"{text}; convert the model to ONNX where it was trained, upload that and set spec.source.format to ONNX",
-        reason=Reason.CONVERSION_FAILED,
-    )
+    return FinalError(f"{text}; {ELSEWHERE}", reason=Reason.CONVERSION_FAILED)

@@ -13,21 +13,19 @@ from enginery_store.reasons import Reason
 from enginery_store.requests import PrepareRequest
 
 from enginery_converter.pt2_archive import copy_judged, file_of
-from enginery_converter.wording import framework_text
+from enginery_converter.wording import ELSEWHERE, framework_text
 
 LOG = logging.getLogger(__name__)
 
 OPSET = 18
 """The oldest that torch's exporter writes (its translations are written in it), so the one that most compilers read."""
 
-_ADVICE = "convert the model to ONNX where it was trained, upload that and set spec.source.format to ONNX"
-
 
 def export(source: Path, model: Path, _: PrepareRequest) -> list[str]:
     """Write the ONNX model of the program, weights in one file beside it. Raises FinalError."""
     copy = model.with_name("judged.pt2")
     copy_judged(file_of(source), copy)
-    import_torch()
+    forbid_pickles()
     try:
         program = _loaded(copy)
     finally:
@@ -36,12 +34,9 @@ def export(source: Path, model: Path, _: PrepareRequest) -> list[str]:
     return []
 
 
-def import_torch() -> Any:
-    """torch, told to unpickle nothing but tensors, whoever asks it to."""
+def forbid_pickles() -> None:
+    """From now on torch unpickles nothing but tensors, whoever asks it to."""
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
-    import torch
-
-    return torch
 
 
 def write_onnx(program: Any, model: Path, **names: list[str]) -> None:
@@ -54,16 +49,23 @@ def write_onnx(program: Any, model: Path, **names: list[str]) -> None:
     try:
         made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False, **names)
         made.save(str(model), external_data=True)
-    except MemoryError:
-        raise
-    except OSError:
+    except (MemoryError, OSError):
         raise
     except Exception as error:
         LOG.exception("torch.onnx failed")
+        cause = _first_cause(error)
+        untranslated = type(cause).__name__ == "DispatchError"
         raise FinalError(
-            f"torch.onnx cannot convert this program: {framework_text(error)}; {_ADVICE}",
-            reason=Reason.CONVERSION_FAILED,
+            f"torch.onnx cannot convert this program: {framework_text(cause)}; {ELSEWHERE}",
+            reason=Reason.UNSUPPORTED_OPERATOR if untranslated else Reason.CONVERSION_FAILED,
         ) from error
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """The error that the others were raised from: torch's outermost one only counts its steps."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _loaded(path: Path) -> Any:
@@ -71,7 +73,7 @@ def _loaded(path: Path) -> Any:
 
     try:
         return torch.export.load(path)
-    except MemoryError:
+    except (MemoryError, OSError):
         raise
     except Exception as error:
         LOG.exception("torch.export.load failed")

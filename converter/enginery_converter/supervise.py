@@ -9,9 +9,12 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 
 from enginery_store.reasons import Reason
 from enginery_store.requests import EXIT_CODES, TerminationMessage
+
+from enginery_converter.wording import ELSEWHERE
 
 LOG = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ def supervise(command: Sequence[str], timeout_seconds: float) -> Ending:
         )
     finally:
         _kill(child)
+        child.wait()
 
 
 def ending(code: int) -> Ending:
@@ -53,8 +57,7 @@ def ending(code: int) -> Ending:
     name = signal.Signals(-code).name
     return _final(
         Reason.CONVERSION_FAILED,
-        f"the framework crashed ({name}) on this model; convert it to ONNX where it was trained, upload that and set"
-        " spec.source.format to ONNX",
+        f"the framework crashed ({name}) on this model; {ELSEWHERE}",
     )
 
 
@@ -63,6 +66,7 @@ def _final(reason: Reason, text: str) -> Ending:
 
 
 def _stop(child: "subprocess.Popen[bytes]") -> None:
+    """In a signal handler, which may have interrupted `wait`: so it waits for nothing."""
     LOG.warning("terminated", extra={"signal": "SIGTERM"})
     _kill(child)
     os._exit(TERMINATED)
@@ -70,8 +74,5 @@ def _stop(child: "subprocess.Popen[bytes]") -> None:
 
 def _kill(child: "subprocess.Popen[bytes]") -> None:
     """The whole process group: frameworks start processes of their own."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    child.wait()

@@ -14,7 +14,7 @@ from enginery_store.reasons import Reason
 from enginery_store.requests import PrepareRequest
 
 from enginery_converter.saved_model import folder_of
-from enginery_converter.wording import framework_text, listed, quoted
+from enginery_converter.wording import ELSEWHERE, framework_text, listed, quoted
 
 LOG = logging.getLogger(__name__)
 
@@ -27,19 +27,23 @@ SIGNATURE = "serving_default"
 PYTHON_OPERATORS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 """Operators that stand for a Python function, which no SavedModel holds."""
 
-_ADVICE = "convert the model to ONNX where it was trained, upload that and set spec.source.format to ONNX"
-
 
 def export(source: Path, model: Path, _: PrepareRequest) -> list[str]:
     """Write the ONNX model of the signature, its inputs and outputs named as there. Raises FinalError."""
     folder = folder_of(source)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    graph = _meta_graph(folder)
-    _require_convertible(graph)
-    model.write_bytes(_onnx(folder).SerializeToString())
-    others = [name for name in graph.signature_def if name != SIGNATURE and not name.startswith("__")]
-    LOG.info("converted", extra={"opset": OPSET, "other_signatures": others})
+    _require_convertible(_meta_graph(folder))
+    try:
+        model.write_bytes(_onnx(folder))
+    except (FinalError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        LOG.exception("tf2onnx failed")
+        raise FinalError(
+            f"tf2onnx cannot convert this SavedModel: {framework_text(error)}; {ELSEWHERE}",
+            reason=Reason.CONVERSION_FAILED,
+        ) from error
     return []
 
 
@@ -86,33 +90,24 @@ def _nodes(graph: Any) -> Iterator[Any]:
         yield from function.node_def
 
 
-def _onnx(folder: Path) -> Any:
+def _onnx(folder: Path) -> bytes:
     import tensorflow as tf
     from tf2onnx import optimizer, tf_loader
     from tf2onnx.tfonnx import process_tf_graph
 
-    try:
-        frozen, inputs, outputs, tables, names = tf_loader.from_saved_model(
-            str(folder), None, None, "serve", [SIGNATURE],
-            return_initialized_tables=True, return_tensors_to_rename=True,
+    frozen, inputs, outputs, tables, names = tf_loader.from_saved_model(
+        str(folder), None, None, "serve", [SIGNATURE], return_initialized_tables=True, return_tensors_to_rename=True
+    )
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(frozen, name="")
+        converted = process_tf_graph(
+            graph, opset=OPSET, input_names=inputs, output_names=outputs,
+            initialized_tables=tables, tensors_to_rename=names,
         )  # fmt: skip
-        with tf.Graph().as_default() as graph:
-            tf.import_graph_def(frozen, name="")
-            converted = process_tf_graph(
-                graph, opset=OPSET, input_names=inputs, output_names=outputs,
-                initialized_tables=tables, tensors_to_rename=names,
-            )  # fmt: skip
-        proto = optimizer.optimize_graph(converted).make_model("converted from a SavedModel")
-    except MemoryError:
-        raise
-    except Exception as error:
-        LOG.exception("tf2onnx failed")
-        raise FinalError(
-            f"tf2onnx cannot convert this SavedModel: {framework_text(error)}; {_ADVICE}",
-            reason=Reason.CONVERSION_FAILED,
-        ) from error
+    proto = optimizer.optimize_graph(converted).make_model("converted from a SavedModel")
     _require_standard(proto)
-    return proto
+    data: bytes = proto.SerializeToString()
+    return data
 
 
 def _require_standard(proto: Any) -> None:
@@ -125,7 +120,7 @@ def _require_standard(proto: Any) -> None:
         if node.domain in {"", "ai.onnx"} and not defs.has(node.op_type)
     ]
     if unknown:
-        raise _unsupported(f"these TensorFlow operators have no counterpart in ONNX: {listed(unknown)}; {_ADVICE}")
+        raise _unsupported(f"these TensorFlow operators have no counterpart in ONNX: {listed(unknown)}; {ELSEWHERE}")
 
 
 def _invalid(text: str) -> FinalError:

@@ -5,6 +5,9 @@ message has either. The builder bounds whole messages and has rules of the same 
 import re
 from collections.abc import Iterable
 
+ELSEWHERE = "convert the model to ONNX where it was trained, upload that and set spec.source.format to ONNX"
+"""What to do with a model that this converter cannot convert."""
+
 _NAME_LIMIT = 80
 _LIST_LIMIT = 5
 _PATH = re.compile(r"(?<![\w:/.])/(?:[\w.+@-]+/)+")

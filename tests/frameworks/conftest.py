@@ -2,7 +2,10 @@
 the user's cache, and run with `pytest -m frameworks tests/frameworks`.
 """
 
+from collections.abc import Iterator
+
 import pytest
+from support.s3_servers import Bucket, moto_server
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -16,3 +19,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [item for item in items if item.get_closest_marker("frameworks")]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with moto_server() as server:
+        yield server.bucket()

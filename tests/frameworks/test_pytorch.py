@@ -45,6 +45,7 @@ REFUSED = [
     ("code_in_a_size", Reason.SOURCE_INVALID, "as a size, which torch.export does not write"),
     ("foreign_operator", Reason.UNSUPPORTED_OPERATOR, "the program calls torch.os.system"),
     ("custom", Reason.UNSUPPORTED_OPERATOR, "the program calls torch.ops.mylib.fused.default"),
+    ("no_counterpart", Reason.UNSUPPORTED_OPERATOR, "aten._linalg_eigh"),
     ("pickle", Reason.UNSUPPORTED_FORMAT, "torch.save file: a Python pickle"),
     ("torchscript", Reason.UNSUPPORTED_FORMAT, "is TorchScript"),
     ("cut", Reason.SOURCE_INVALID, "is cut off"),

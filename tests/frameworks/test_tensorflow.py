@@ -1,26 +1,19 @@
 """TensorFlow itself, from a Keras model to a prepared model whose answers are TensorFlow's."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from enginery_store.manifest import InputRange, ShapeProfile
 from enginery_store.reasons import Reason
 from support.builder_runs import Workbench
-from support.conversions import conversion_order
+from support.conversions import conversion_order, prepared_files, three_containers, upload_folder
 from support.frameworks import Framework, largest_difference
-from support.s3_servers import Bucket, moto_server
+from support.s3_servers import Bucket
 
 TENSORFLOW = Framework("tensorflow")
 
 TOLERANCE = 1e-5
 """Largest difference of values around 1: both compute in FP32, in another order."""
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[Bucket]:
-    with moto_server() as server:
-        yield server.bucket()
 
 
 @pytest.fixture(scope="module")
@@ -30,28 +23,16 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_keras_model_goes_through_the_three_containers(tmp_path: Path, bucket: Bucket, models: Path) -> None:
     bench = Workbench(tmp_path, bucket)
-    for path in (models / "images" / "source").rglob("*"):
-        if path.is_file():
-            bench.upload(f"models/images/{path.relative_to(models / 'images' / 'source')}", path.read_bytes())
+    uri = upload_folder(bench, models / "images" / "source", "models/images")
     sizes = {end: [batch, 32, 32, 3] for end, batch in (("min", 1), ("opt", 4), ("max", 8))}
     profile = ShapeProfile(name="default", inputs=[InputRange(name="image", **sizes)])
-    request = bench.prepare_request(f"s3://{bucket.name}/models/images/", [profile], format="TensorFlowSavedModel")
 
-    fetched = bench.run(request, "fetch")
-    conversion = TENSORFLOW.convert(tmp_path / "work", request)
-    prepared = bench.run(request)
+    manifest = three_containers(bench, TENSORFLOW, bench.prepare_request(uri, [profile], format="TensorFlowSavedModel"))
 
-    assert (fetched.code, prepared.code) == (0, 0), prepared.log
-    assert conversion.refusal is None
-    outcome = bench.outcome(request.key)
-    assert outcome is not None
-    manifest = bench.prepared(outcome.prepared_key)
     assert manifest.opset == 17
     assert [(item.name, item.shape) for item in manifest.inputs] == [("image", [-1, 32, 32, 3])]
-    assert manifest.tool_versions.items() >= conversion.tool_versions.items() >= {"tensorflow-cpu": "2.21.0"}.items()
-    model = bench.bucket.get(
-        f"{bench.prefix_key}/prepared/{outcome.prepared_key[:2]}/{outcome.prepared_key}/model.onnx"
-    )
+    assert manifest.tool_versions.items() >= {"tensorflow-cpu": "2.21.0", "tf2onnx": "1.17.0"}.items()
+    model = prepared_files(bench, manifest, tmp_path)
     assert max(largest_difference(model, models / "images" / "case.npz").values()) < TOLERANCE
 
 

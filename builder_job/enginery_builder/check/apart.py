@@ -2,8 +2,7 @@
 `prepare`.
 
 Neither can be caught where it happens: an allocation that fails ends ONNX's shape inference with the whole process. So
-the process that holds credentials and leaves the termination message runs none of it, and what ends the other process
-becomes a verdict here.
+a model is tried elsewhere first, and what ends that process becomes a verdict here.
 """
 
 import logging

@@ -15,6 +15,7 @@ from enginery_builder.backend import Backend, OpenModel, open_reference
 from enginery_builder.device import resident_bytes
 from enginery_builder.measure.accuracy import on_data, on_generated
 from enginery_builder.measure.latency import latencies, working_points
+from enginery_builder.precision.emulation import emulated
 from enginery_builder.shapes import Shapes
 
 LOG = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def _ahead_of_time(
     backend: Backend, engine: CompiledEngine, model: FetchedModel, request: BuildRequest, data: FetchedFiles | None
 ) -> Measured:
     """The engine cannot run here: its prepared model stands in for it in the comparison, and nothing is timed."""
-    stand_in = open_reference(model.path, Reason.EVALUATION_FAILED)
+    stand_in = open_reference(emulated(model.path), Reason.EVALUATION_FAILED)
     points = working_points(stand_in, model.manifest.inputs, request.profiles, request.key)
     accuracy = _accuracy(stand_in, [point.shapes for point in points], model, request, data)
     accuracy = accuracy.model_copy(update={"measured_on": "Reference"})

@@ -18,7 +18,6 @@ against 1000 other files of a Python installation, a quarter each of source, byt
     drawn from the real histogram   0.78        normal noise            1.00
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,10 +45,9 @@ class Sketch:
     figures: dict[str, list[_Floats]] = field(default_factory=dict)
     """Mean, standard deviation and roughness of each sample."""
 
-    def add(self, feeds: Tensors, counted: Iterable[str]) -> None:
-        """Count a batch; `counted` are inputs whose first dimension counts samples."""
-        for name in counted:
-            array = feeds[name]
+    def add(self, arrays: Tensors) -> None:
+        """Count a batch; the first dimension of every array counts samples."""
+        for name, array in arrays.items():
             if array.dtype.kind not in "fiu" or not array.size:
                 continue
             rows = array.reshape(array.shape[0], -1).astype(np.float64)

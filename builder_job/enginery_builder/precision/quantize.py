@@ -44,13 +44,20 @@ class Weight:
     name: str
     axis: int | None
 
+    @property
+    def label(self) -> str:
+        """What the names of its pair begin with: one weight may be quantized along two axes."""
+        return self.name if self.axis is None else f"{self.name}_axis{self.axis}"
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What gets a pair: by position of the node, and of the input within it."""
+    """What gets a pair."""
 
     activations: Mapping[tuple[int, int], str]
-    weights: Mapping[tuple[int, int], Weight]
+    """By position of the node, and of the input within it."""
+    weights: Mapping[int, Weight]
+    """By position of the node, of which they are the second input."""
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -62,14 +69,14 @@ def plan(model: onnx.ModelProto, types: Mapping[str, str], kind: Eight) -> Plan:
     """What to quantize in this model."""
     weights = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT}
     activations: dict[tuple[int, int], str] = {}
-    chosen: dict[tuple[int, int], Weight] = {}
+    chosen: dict[int, Weight] = {}
     convolved: set[str] = set()
     for index, node in enumerate(model.graph.node):
         if node.op_type in _WEIGHTED and node.input[1] in weights and node.input[0] not in weights:
             if types.get(node.input[0]) == FLOAT:
                 activations[index, 0] = node.input[0]
                 axis = _axis(node, weights[node.input[1]]) if kind == "INT8" else None
-                chosen[index, 1] = Weight(node.input[1], axis)
+                chosen[index] = Weight(node.input[1], axis)
                 convolved |= set(node.output) if node.op_type == "Conv" else set()
         elif node.op_type == "Add" and not weights.keys() & set(node.input):
             sides = [position for position, name in enumerate(node.input) if name not in convolved]
@@ -107,17 +114,18 @@ def quantized(
         name: _pair(bench, made, _Scaled(name, name, np.array(scale_of(magnitudes[name], kind))), kind)
         for name in chosen.tensors
     }
-    first: dict[str, list[onnx.NodeProto]] = {}
-    for place, weight in chosen.weights.items():
-        label = weight.name if weight.axis is None else f"{weight.name}_axis{weight.axis}"
-        if label not in first:
-            scales = _weight_scales(bench.read(constants[weight.name]), weight.axis, kind)
-            first[label] = _pair(bench, made, _Scaled(label, weight.name, scales, weight.axis), kind)
-        renamed[place] = dequantized(label)
-    made.graph.node.extend(node for nodes in first.values() for node in nodes)
+    known: set[str] = set()
     for value in made.graph.input:
         made.graph.node.extend(pairs.pop(value.name, ()))
     for index, node in enumerate(model.graph.node):
+        weight = chosen.weights.get(index)
+        if weight is not None:
+            renamed[index, 1] = dequantized(weight.label)
+            if weight.label not in known:  # right before its reader: restored weights are large
+                known.add(weight.label)
+                scales = _weight_scales(bench.read(constants[weight.name]), weight.axis, kind)
+                scaled = _Scaled(weight.label, weight.name, scales, weight.axis)
+                made.graph.node.extend(_pair(bench, made, scaled, kind))
         copy = made.graph.node.add()
         copy.CopyFrom(node)
         for position in range(len(node.input)):

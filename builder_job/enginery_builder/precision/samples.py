@@ -12,12 +12,12 @@ from enginery_store.errors import EngineryError
 from enginery_store.manifest import ShapeProfile, TensorSpec
 
 from enginery_builder.artifacts import FetchedFiles
-from enginery_builder.backend import Array, Tensors, leading_is_free
-from enginery_builder.datasets import CALIBRATION, EVALUATION, Batch, Dataset, Purpose, best_batch
+from enginery_builder.backend import Array, Tensors
+from enginery_builder.datasets import CALIBRATION, EVALUATION, Dataset, Purpose, best_batch
 from enginery_builder.precision.distance import FARTHEST, Sketch, distance
 from enginery_builder.precision.sessions import Session
 from enginery_builder.samples import attempts
-from enginery_builder.shapes import GUESSES, free_shapes, profile_shapes
+from enginery_builder.shapes import GUESSES, free_shapes, profile_shapes, with_batch
 
 CALIBRATION_BATCH = 8
 """Samples of one calibration run, if the profile allows: activations of more would take gigabytes."""
@@ -109,7 +109,12 @@ def samples_of(arrays: Mapping[str, Array], batch: int = CALIBRATION_BATCH) -> S
 
 def generated_samples(session: Session, inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile]) -> Samples:
     """Generated inputs that the model takes; none where it takes none."""
-    shapes = [profile_shapes(inputs, profile, "opt", guess) for profile in profiles[:1] for guess in GUESSES]
+    batch = best_batch(inputs, profiles, CALIBRATION_BATCH)
+    shapes = [
+        with_batch(inputs, profile_shapes(inputs, profile, "opt", guess), batch)
+        for profile in profiles[:1]
+        for guess in GUESSES
+    ]
     shapes += [] if profiles else [free_shapes(inputs, 1, guess) for guess in GUESSES]
     for case in shapes:
         for number, feeds in enumerate(attempts(inputs, case, seed=0)):
@@ -129,34 +134,24 @@ def _runs(session: Session, feeds: Tensors) -> bool:
 
 def _read(data: Dataset) -> tuple[Sketch, int, int]:
     """What the data look like, their batches and samples. Raises FinalError for data that say nothing."""
-    counted = [spec.name for spec in data.inputs if leading_is_free(spec)]
-    if not counted:
-        counted = [spec.name for spec in data.inputs if spec.shape]
     sketch, runs, found = Sketch(), 0, 0
     digests: set[bytes] = set()
-    spans: dict[str, list[float]] = {}
+    spans: dict[str, tuple[float, float]] = {}
     for batch in data.batches():
-        sketch.add(batch.feeds, counted)
+        rows = {name: array for name, array in batch.rows.items() if array.dtype.kind in "fiub"}
+        sketch.add(rows)
         runs, found = runs + 1, found + batch.samples
-        digests |= _digests(batch, counted)
-        for name in counted:
-            _widen(spans, name, batch.feeds[name])
+        digests |= {hashlib.sha256(b"".join(array[row].tobytes() for array in rows.values())).digest()
+                    for row in range(len(next(iter(rows.values()), ())))}  # fmt: skip
+        for name, array in rows.items():
+            low, high = spans.get(name, (np.inf, -np.inf))
+            if array.size:
+                spans[name] = min(low, float(array.min())), max(high, float(array.max()))
     _require_varied(data.purpose, spans, found, len(digests))
     return sketch, runs, found
 
 
-def _digests(batch: Batch, counted: Sequence[str]) -> set[bytes]:
-    rows = range(len(batch.feeds[counted[0]])) if counted else ()
-    return {hashlib.sha256(b"".join(batch.feeds[name][row].tobytes() for name in counted)).digest() for row in rows}
-
-
-def _widen(spans: dict[str, list[float]], name: str, values: Array) -> None:
-    if values.dtype.kind in "fiu" and values.size:
-        low, high = spans.get(name, [np.inf, -np.inf])
-        spans[name] = [min(low, float(values.min())), max(high, float(values.max()))]
-
-
-def _require_varied(purpose: Purpose, spans: Mapping[str, Sequence[float]], count: int, different: int) -> None:
+def _require_varied(purpose: Purpose, spans: Mapping[str, tuple[float, float]], count: int, different: int) -> None:
     """Masks of whole numbers may be constant; measurements may not, and no more may all samples be one."""
     if count > 1 and different == 1:
         raise purpose.fault(f"all {count} samples are the same; take samples of the inputs that the model will serve")

@@ -70,7 +70,12 @@ def called(node: onnx.NodeProto) -> str:
 
 def _notes(names: Sequence[str], magnitudes: Sequence[float], samples: Samples) -> list[str]:
     notes = []
-    if samples.generated:
+    if not samples.runs:
+        notes.append(
+            "overflow in FP16 was not looked for, as the model takes no generated input; give an accuracyGate, whose"
+            " data are used"
+        )
+    elif samples.generated:
         notes.append(
             "no data were given, so overflow in FP16 was looked for on generated inputs only; an accuracyGate gives"
             " real ones"

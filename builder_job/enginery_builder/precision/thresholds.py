@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -42,6 +43,9 @@ LEVELS = 128
 
 _STEP = 16
 """Bins between two cuts that are tried for Entropy."""
+
+_LEAST_SHARE = 1e-4
+"""Count of a step that only clipped values fell into: a logarithm takes no zero. ONNX Runtime's value."""
 
 _HELD_BYTES = 1 << 30
 """Memory for the activations of one run; a model with more fills its histograms in turns."""
@@ -102,17 +106,16 @@ def best(trial: Trial, candidates: Mapping[Method, Mapping[str, float]], held_ou
     """
     bench, kind = trial.bench, trial.kind
     names = [value.name for value in trial.model.graph.output]
-    reference = Session(bench.save(trial.model, "wanted.onnx"))
+    wanted = _outputs(bench.save(trial.model, "wanted.onnx"), names, held_out)
     made = quantized(bench, trial.model, trial.plan, next(iter(candidates.values())), kind)
     for name in trial.plan.tensors:
         made.graph.input.append(onnx.helper.make_tensor_value_info(scale_name(name), onnx.TensorProto.FLOAT, []))
     session = Session(bench.save(made, "trial.onnx"))
     errors: dict[Method, float] = dict.fromkeys(candidates, 0.0)
-    for feeds in held_out:
-        wanted = reference.run(names, feeds)
+    for feeds, outputs in zip(held_out, wanted, strict=True):
         for method, magnitudes in candidates.items():
             scales = {scale_name(name): np.array(scale_of(value, kind)) for name, value in magnitudes.items()}
-            errors[method] += _error(wanted, session.run(names, {**feeds, **scales}))
+            errors[method] += _error(outputs, session.run(names, {**feeds, **scales}))
     LOG.info("calibration methods compared", extra={"relative_errors": errors, "batches": len(held_out)})
     if not any(np.isfinite(error) for error in errors.values()):
         raise FinalError(
@@ -120,6 +123,12 @@ def best(trial: Trial, candidates: Mapping[Method, Mapping[str, float]], held_ou
             reason=Reason.CALIBRATION_FAILED,
         )
     return min(errors, key=lambda method: errors[method] if np.isfinite(errors[method]) else np.inf)
+
+
+def _outputs(model: Path, names: list[str], inputs: Sequence[Tensors]) -> list[list[Array]]:
+    """Of a session that is gone afterwards: two in memory would hold the weights twice."""
+    session = Session(model)
+    return [session.run(names, feeds) for feeds in inputs]
 
 
 def _groups(tensors: Sequence[str], ranges: Ranges) -> list[list[str]]:
@@ -156,17 +165,15 @@ def _least_divergence(counts: npt.NDArray[np.int64]) -> int:
 
 
 def _divergence(counts: npt.NDArray[np.float64], cut: int) -> float:
-    """Of the histogram, clipped after `cut` bins, from the same in LEVELS steps (zero bins stay zero)."""
+    """Of the histogram, clipped after `cut` bins, from the same in LEVELS steps; bins that were empty stay empty."""
     clipped = counts[:cut].copy()
     clipped[-1] += counts[cut:].sum()
-    filled = counts[:cut] > 0
+    filled = clipped > 0
     steps = np.arange(cut) * LEVELS // cut
     share = np.bincount(steps, weights=counts[:cut]) / np.maximum(np.bincount(steps, weights=filled), 1)
-    spread = np.where(filled, share[steps], 0.0)
-    real, coarse = clipped / clipped.sum(), spread / max(spread.sum(), 1.0)
-    both = (real > 0) & (coarse > 0)
-    lost = real[(real > 0) & (coarse == 0)].sum()
-    return float((real[both] * np.log(real[both] / coarse[both])).sum()) + float("inf") * bool(lost > 0)
+    coarse = np.maximum(share[steps][filled], _LEAST_SHARE)
+    real = clipped[filled] / clipped.sum()
+    return float((real * np.log(real / (coarse / coarse.sum()))).sum())
 
 
 def _error(wanted: Sequence[Array], found: Sequence[Array]) -> float:

@@ -29,6 +29,9 @@ INLINE_LIMIT_BYTES = 1_500_000_000
 LARGE_BYTES = 1024
 """Smaller tensors stay in the skeleton: shape inference reads constants that are there only."""
 
+_FREE_CONSTANTS_IR = 4
+"""Since then a constant need not be listed among the inputs."""
+
 _ALIGNMENT = 64
 """Offset of a weight in its file: libraries map the file and read vectors from it."""
 
@@ -46,6 +49,7 @@ class Workbench:
             target.parent.mkdir(parents=True, exist_ok=True)
             _link(file_of(model, location), target)
         self._weights = folder / f"{uuid.uuid4().hex}.data"
+        proto.ir_version = max(proto.ir_version, _FREE_CONSTANTS_IR)
         _inline_constants(proto.graph)
         for tensor in proto.graph.initializer:
             if tensor.data_location != TensorProto.EXTERNAL and len(content := _content(tensor)) >= LARGE_BYTES:

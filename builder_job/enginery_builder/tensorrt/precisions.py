@@ -71,7 +71,7 @@ def require_engine_precision(layers: Mapping[str, int], precision: str) -> None:
 def engine_layers(inspected: str) -> dict[str, int]:
     """Layers by the precision they compute in, from the inspector's JSON; empty where it tells no more than names."""
     try:
-        layers = json.loads(inspected)["Layers"]
+        layers = json.loads(inspected, strict=False)["Layers"]  # 8.6 parts names by control characters
     except (ValueError, KeyError, TypeError):  # it says what an engine is, not whether it is good
         LOG.warning("the inspector's words are not understood", extra={"text": inspected[:200]})
         return {}

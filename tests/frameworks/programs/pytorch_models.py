@@ -143,6 +143,13 @@ class Custom(torch.nn.Module):
         return fused(x) + 1
 
 
+class Decomposed(torch.nn.Module):
+    """A network with an operator that ONNX has no counterpart of."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.eigvalsh(x)
+
+
 def main() -> None:
     images, sequences = Images(), Sequences()
     example = {"image": torch.randn(2, 3, 32, 32)}
@@ -155,6 +162,7 @@ def main() -> None:
     answers("sequences", sequences, tokens=tokens, scale=scale)
 
     hostile(good)
+    exported("no_counterpart", Decomposed(), {"x": torch.randn(4, 4)}, {})
     exported("custom", Custom(), {"x": torch.randn(2, 4)}, {})
     torch.save(images, case("pickle") / "net.pt2")
     traced = torch.jit.trace(images, torch.randn(1, 3, 32, 32))

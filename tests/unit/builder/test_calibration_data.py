@@ -46,7 +46,7 @@ def taken(folder: Path, calibration: dict[str, Array], evaluation: dict[str, Arr
 
 def sketched(array: Array) -> Sketch:
     sketch = Sketch()
-    sketch.add({"x": array}, ["x"])
+    sketch.add({"x": array})
     return sketch
 
 
@@ -95,6 +95,18 @@ def test_masks_say_nothing_and_may_be_constant(tmp_path: Path) -> None:
     found = taken(tmp_path, {"x": images(120), "mask": full}, {"x": images(120, seed=1), "mask": sparse}, IMAGE, MASK)
 
     assert float(found.distance) < 0.3
+
+
+def test_a_file_is_one_sample_where_nothing_counts_samples(tmp_path: Path) -> None:
+    wide, flat = (TensorSpec(name=name, datatype="FP32", shape=shape) for name, shape in (("x", [5, 4]), ("y", [2])))
+    parts = {f"{number}.npz": npz(x=normal(5, 4, seed=number), y=normal(2, seed=number)) for number in range(100)}
+    for name, content in parts.items():
+        (tmp_path / name).write_bytes(content)
+    data = FetchedFiles(tmp_path, {name: file_digest(tmp_path / name) for name in parts}, "sha256:0")
+
+    found = calibration_samples(data, data, (wide, flat), (), 100)
+
+    assert (found.count, found.runs, found.distance) == (100, 100, "0.000")
 
 
 def test_without_evaluation_data_there_is_no_distance(tmp_path: Path) -> None:

@@ -160,7 +160,19 @@ def test_thresholds_by_hand() -> None:
 
     assert thresholds("MinMax", {"t": counts}, ranges) == {"t": BINS}
     assert thresholds("Percentile", {"t": counts}, ranges) == {"t": 100.0}
-    assert thresholds("Entropy", {"t": counts}, ranges)["t"] == 128.0
+
+
+def test_entropy_cuts_outliers_and_keeps_the_bulk() -> None:
+    bins = np.arange(BINS)
+    bell = np.round(1e5 * np.exp(-np.square(bins / 100) / 2)).astype(np.int64)
+    bell[[900, 1500, 2047]] += 1
+    flat = np.full(BINS, 1000)
+    ranges = Ranges({"bell": float(BINS), "flat": float(BINS)})
+
+    found = thresholds("Entropy", {"bell": bell, "flat": flat}, ranges)
+
+    assert 300 < found["bell"] < 600
+    assert found["flat"] == BINS
 
 
 REFUSED: dict[str, tuple[Callable[[], onnx.ModelProto], Any, Reason, str]] = {

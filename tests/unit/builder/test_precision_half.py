@@ -8,11 +8,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from enginery_builder.artifacts import ConvertedModel
+from enginery_builder.artifacts import CheckedModel, ConvertedModel
 from enginery_builder.backend import Array
-from enginery_builder.precision import convert_file, weights
+from enginery_builder.precision import apply, convert_file, weights
 from enginery_builder.precision.half import to_half
 from enginery_builder.precision.sessions import tensor_types
+from enginery_store.manifest import TensorSpec
 from enginery_store.requests import PrecisionRef
 from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
@@ -312,3 +313,23 @@ def test_large_weights_stay_in_a_file_of_their_own(tmp_path: Path, monkeypatch: 
     found = onnxruntime.InferenceSession(str(converted.files[0])).run(None, {"x": x})[0]
     wanted = onnxruntime.InferenceSession(str(converted.reference[0])).run(None, {"x": x})[0]
     np.testing.assert_allclose(found, wanted, atol=1e-2)
+
+
+def test_model_that_takes_no_generated_input_says_that_nothing_was_looked_for(tmp_path: Path) -> None:
+    picky = model(
+        [node("Reshape", ["x", "shape"], ["h"], "reshape"), node("Relu", ["h"], ["y"], "relu")],
+        [value("x", FLOAT, [2, 8]), value("shape", INTEGER, [1])], [value("y", FLOAT, ["A"])],
+    )  # fmt: skip
+    inputs = (
+        TensorSpec(name="x", datatype="FP32", shape=[2, 8]),
+        TensorSpec(name="shape", datatype="INT64", shape=[1]),
+    )
+    checked = CheckedModel(saved(picky, tmp_path / "m.onnx"), (), inputs, (), 17)
+
+    converted = apply(checked, PrecisionRef(type="FP16"), None, tmp_path / "prepared")
+
+    assert "was not looked for" in converted.notes[0]
+    x, shape = normal(2, 8), np.array([16])
+    np.testing.assert_allclose(
+        on_runtime(loaded(converted), {"x": x, "shape": shape})[0], np.maximum(x.reshape(-1), 0), atol=1e-2
+    )
