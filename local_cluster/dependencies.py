@@ -1,4 +1,4 @@
-"""Installs an image's Python side in two layers. Run by the Dockerfiles, with the build argument EXTRAS of pyproject.toml:
+"""Installs the Python side of an image in two layers. Run by Dockerfiles, whose build argument EXTRAS names the extras:
 
     python3 dependencies.py libraries     what the extras need, which changes seldom
     python3 dependencies.py program       the distribution itself, which rebuilds in seconds

@@ -1,7 +1,8 @@
 """Names in the model store: from URIs and keys to buckets and object names. Pure; called by all three programs.
 
     <prefix>/requests/<request key>.json
-    <prefix>/prepared/<key[:2]>/<key>/{source.json, model.onnx[.data], reference.onnx[.data], manifest.json, manifest.sig}
+    <prefix>/prepared/<key[:2]>/<key>/{source.json, model.onnx[.data], reference.onnx[.data], manifest.json,
+                                       manifest.sig}
     <prefix>/engines/<key[:2]>/<key>/{engine.plan | model.onnx, manifest.json, manifest.sig}
     <prefix>/timing-caches/<backend version>/<product>/<slice>.cache
 
