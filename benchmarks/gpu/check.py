@@ -74,7 +74,6 @@ def compiled(  # noqa: PLR0917 - the parts of a network, in their order
         model=folder / "model.onnx",
         folder=folder,
         name="engine",
-        inputs=[_spec(name, *value) for name, value in inputs.items()],
         profiles=[_profile(index, ranges) for index, ranges in enumerate(profiles)],
         options=BuildOptions(optimization_level=1),
         precision="FP32",

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from enginery_builder.backend import CompileOrder
 from enginery_builder.tensorrt.backend import TensorRTBackend
-from enginery_store.manifest import BuildOptions, DeviceFacts, InputRange, ShapeProfile, TensorSpec
+from enginery_store.manifest import BuildOptions, DeviceFacts, InputRange, ShapeProfile
 from enginery_tensorrt import cuda
 from enginery_tensorrt.device import device_facts, target_of
 from enginery_tensorrt.library import load
@@ -63,7 +63,6 @@ def build(model: Model, precision: str, work: Path, facts: DeviceFacts) -> tuple
         model=prepared,
         folder=folder,
         name="engine",
-        inputs=[TensorSpec(name=model.input, datatype=model.datatype, shape=model.shape(-1))],
         profiles=[_profile(model, batch) for batch in model.batches],
         options=BuildOptions(),
         precision=precision,

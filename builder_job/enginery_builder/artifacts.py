@@ -4,7 +4,7 @@ The file part of each lies in the work folder of one run, which ends with the ru
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from enginery_store.client import FileDigest
@@ -65,6 +65,8 @@ class ConvertedModel:
     """Nodes that stay in FP32."""
     notes: tuple[str, ...] = ()
     """What a person should know of the conversion."""
+    measured_on: Mapping[str, str | int] = field(default_factory=dict)
+    """What of the inputs that activations were measured on decides the files; empty where nothing was measured."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,6 @@ class CompileOrder:
     folder: Path
     name: str
     """File name of the engine, without suffix."""
-    inputs: Sequence[TensorSpec]
     profiles: Sequence[ShapeProfile]
     options: BuildOptions
     precision: str
@@ -83,7 +82,7 @@ class Compiled:
 
 
 class Backend(Protocol):
-    """One way to compile: `version` and `target_in_hand` decide whether a request is for this builder at all."""
+    """One way to compile: `version` and `require_target` decide whether a request is for this builder at all."""
 
     def version(self) -> str:
         """The exact version, as engine keys hold it."""

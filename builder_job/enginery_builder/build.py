@@ -36,6 +36,7 @@ def _build(request: BuildRequest, stores: Stores, folder: Path) -> bool:
     compile.require_fit(backend, request)
     model = fetch.fetch_prepared(stores.store, stores.prefix, request.prepared_key, folder / "prepared")
     data = _evaluation_data(request, stores, folder / "evaluation")
+    measure.require_data(model, request, data)
     name = f"model-{uuid.uuid4().hex[:8]}"  # of its own, as two builders of one key must not overwrite each other
     stored = timing_cache.read(stores, request)
     engine = compile.compile_engine(backend, model, request, folder / "engine", name, timing_cache=stored.data)

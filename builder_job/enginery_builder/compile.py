@@ -51,7 +51,6 @@ def compile_engine(
         model=model.path,
         folder=folder,
         name=name,
-        inputs=model.manifest.inputs,
         profiles=request.profiles,
         options=request.options,
         precision=model.manifest.precision,

@@ -9,7 +9,6 @@ shapes. Files come from tenants: headers are judged before memory is allocated, 
 
 import math
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,12 @@ import numpy as np
 from enginery_store.errors import FinalError
 from enginery_store.manifest import ShapeProfile, TensorSpec
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed, quoted
 
 from enginery_builder.artifacts import FetchedFiles
 from enginery_builder.backend import NUMPY_TYPES, Array, Tensors, leading_is_free
 from enginery_builder.shapes import batch_of, profile_shapes
-from enginery_builder.wording import library_text, listed, quoted
+from enginery_builder.wording import library_text
 
 LABELS = "labels"
 """Array with the right class of each sample; an input of that name is an input."""
@@ -102,37 +102,57 @@ class Dataset:
     least: int
     """Fewer are refused."""
     purpose: Purpose = EVALUATION
+    fewest: int = 1
+    """Samples of one run at least where the first dimension is free: engines are built for a range. The rest of a file
+    that makes no whole run is left out."""
 
     def batches(self) -> Iterator[Batch]:
         """Raises FinalError (the purpose's reasons) that names file and array."""
         cut = _cut(self.inputs, self.batch)
         found = 0
         for name in sorted(self.files.files):
+            if found >= self.most:
+                return
             try:
                 arrays = _read(self.files.folder / name, name)
                 total = _samples(name, arrays, self.inputs, cut)
             except _UnfitError as error:
                 raise self.purpose.fault(str(error)) from None
-            for start in range(0, total, cut.size):
-                if found >= self.most:
-                    return
-                samples = cut.size if cut.exact else min(cut.size, total - start, self.most - found)
+            start = 0
+            while samples := self._next(cut, total - start, self.most - found):
                 yield _batch(arrays, self.inputs, cut, start, samples)
-                found += samples
+                start, found = start + samples, found + samples
         if found < self.least:
+            runs = f" in whole runs of {self.fewest} or more" if self.fewest > 1 else ""
             raise FinalError(
-                f"{self.purpose.name} data: the files hold {found} samples, {self.purpose.count_field} asks for"
+                f"{self.purpose.name} data: the files hold {found} samples{runs}, {self.purpose.count_field} asks for"
                 f" {self.least}; add data or lower it",
                 reason=self.purpose.too_few,
             )
+
+    def _next(self, cut: "_Cut", left: int, wanted: int) -> int:
+        """Samples of the next run, with so many left in the file and so many wanted; 0 where there is none."""
+        if wanted <= 0 or left <= 0:
+            return 0
+        if cut.exact:
+            return cut.size
+        samples = min(cut.size, left, max(wanted, self.fewest))
+        if 0 < left - samples < self.fewest < wanted:  # leave enough for one more run
+            samples = max(left - self.fewest, self.fewest)
+        return samples if self.fewest <= samples <= left else 0
+
+
+def fewest_samples(inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile]) -> int:
+    """The smallest batch of the first profile; 1 without profiles."""
+    return batch_of(inputs, profile_shapes(inputs, profiles[0], "min")) if profiles else 1
 
 
 def best_batch(inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], most: int | None = None) -> int:
     """The batch that the first profile is best at, or DEFAULT_BATCH; above `most` as near to it as the profile goes."""
     if not profiles:
         return DEFAULT_BATCH
-    smallest, best = (batch_of(inputs, profile_shapes(inputs, profiles[0], end)) for end in ("min", "opt"))
-    return best if most is None else max(smallest, min(best, most))
+    best = batch_of(inputs, profile_shapes(inputs, profiles[0], "opt"))
+    return best if most is None else max(fewest_samples(inputs, profiles), min(best, most))
 
 
 class _UnfitError(Exception):
@@ -163,7 +183,9 @@ def _cut(inputs: Sequence[TensorSpec], batch: int) -> _Cut:
 
 def _batch(arrays: dict[str, Array], inputs: Sequence[TensorSpec], cut: _Cut, start: int, samples: int) -> Batch:
     feeds = {
-        spec.name: arrays[spec.name][start : start + samples] if spec.name in cut.inputs else arrays[spec.name]
+        spec.name: _as_text(
+            arrays[spec.name][start : start + samples] if spec.name in cut.inputs else arrays[spec.name]
+        )
         for spec in inputs
     }
     labels = arrays.get(LABELS) if LABELS not in feeds else None
@@ -220,12 +242,18 @@ def _read(path: Path, name: str) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
-            if sum(info.file_size for info in members) > FILE_LIMIT_BYTES:
-                raise _UnfitError(f"{quoted(name)} unpacks to more than {FILE_LIMIT_BYTES} bytes; split it")
+            _require_small(members, name)
             arrays = {info.filename.removesuffix(".npy"): _array(archive, info) for info in members}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, NotImplementedError, RuntimeError, zlib.error) as error:
+    except (_UnfitError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001 - zipfile, zlib, tokenize and numpy have no common base
         raise _UnfitError(f"{quoted(name)} is not an .npz file of plain arrays ({library_text(error, 120)})") from None
-    return {key: _as_text(array) for key, array in arrays.items()}
+    return arrays
+
+
+def _require_small(members: Sequence[zipfile.ZipInfo], name: str) -> None:
+    if sum(info.file_size for info in members) > FILE_LIMIT_BYTES:
+        raise _UnfitError(f"{quoted(name)} unpacks to more than {FILE_LIMIT_BYTES} bytes; split it")
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
@@ -233,9 +261,14 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     with archive.open(info) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
+        try:
+            shape, _, dtype = read(file)
+        except MemoryError:  # Python's parser calls deep nesting so; a header has a few hundred bytes
+            raise ValueError(f"{info.filename} has a header that nests too deeply") from None
         if dtype.hasobject:
             raise ValueError(f"{info.filename} holds Python objects")
+        if not dtype.itemsize:  # any number of which fits into no bytes at all
+            raise ValueError(f"{info.filename} holds elements without a size")
         if math.prod(shape) * dtype.itemsize != info.file_size - file.tell():
             raise ValueError(f"{info.filename} is cut off")
     with archive.open(info) as file:
@@ -244,4 +277,5 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
 
 
 def _as_text(array: Array) -> Array:
+    """As ONNX Runtime takes texts: objects, which take many times the bytes of the file, so never of a whole file."""
     return array.astype(object) if array.dtype.kind in "SU" else array

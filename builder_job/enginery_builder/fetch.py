@@ -10,16 +10,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from enginery_store.client import FileDigest, StoreClient
-from enginery_store.errors import FinalError, IntegrityError, ObjectMissingError, PassingError
+from enginery_store.errors import BucketMissingError, FinalError, IntegrityError, ObjectMissingError, PassingError
 from enginery_store.identity import ListedObject, content_digest, fingerprint
 from enginery_store.layout import MANIFEST_NAME, Location, parse_uri, prepared_folder
 from enginery_store.manifest import PreparedManifest
 from enginery_store.reasons import Reason
 from enginery_store.requests import PrepareRequest
+from enginery_store.wording import quoted
 
 from enginery_builder.artifacts import FetchedFiles, FetchedModel
 from enginery_builder.datasets import DATA_LIMIT_BYTES, Purpose
-from enginery_builder.wording import quoted
 
 LOG = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def fetch_data(client: StoreClient, location: Location, folder: Path, purpose: P
     """The .npz files at a location, in one folder. Raises FinalError (the purpose's reasons): none there, too many."""
     try:
         listing = [item for item in client.list_objects(location) if item.name.endswith(".npz")]
-    except ObjectMissingError:
+    except (ObjectMissingError, BucketMissingError):
         listing = []
     if not listing:
         raise FinalError(
@@ -107,7 +107,12 @@ def fetch_data(client: StoreClient, location: Location, folder: Path, purpose: P
     total = sum(item.size_bytes for item in listing)
     if total > DATA_LIMIT_BYTES:
         raise purpose.fault(f"the files hold {total} bytes; at most {DATA_LIMIT_BYTES} are read. Upload fewer samples")
-    return fetch_files(client, location, listing, folder)
+    try:
+        return fetch_files(client, location, listing, folder)
+    except FinalError as error:
+        if error.reason not in {Reason.SOURCE_INVALID, Reason.DIGEST_MISMATCH, Reason.SOURCE_NOT_FOUND}:
+            raise
+        raise purpose.fault(error.message) from None  # these data can be replaced, where a source is another one then
 
 
 def fetch_prepared(client: StoreClient, prefix: Location, key: str, folder: Path) -> FetchedModel:
@@ -152,7 +157,7 @@ def _require_safe_names(names: Iterable[str]) -> None:
         climbs = any(segment in {"", ".", ".."} for segment in segments) or "\0" in name
         if climbs or any(len(segment.encode()) > _SEGMENT_BYTES for segment in segments):
             raise FinalError(
-                f"the object name {quoted(name)} cannot be a file's path below the source; rename or remove it",
+                f"the object name {quoted(name)} cannot be a file's path below its folder; rename or remove it",
                 reason=Reason.SOURCE_INVALID,
             )
         for depth in range(1, len(segments)):

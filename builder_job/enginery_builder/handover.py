@@ -25,9 +25,9 @@ from enginery_store.requests import (
     Conversion,
     SourceFiles,
 )
+from enginery_store.wording import printable, quoted
 
 from enginery_builder.artifacts import FetchedFiles
-from enginery_builder.wording import quoted
 
 LOG = logging.getLogger(__name__)
 
@@ -64,8 +64,10 @@ def leave_source(work: Path, source: FetchedFiles) -> None:
     (work / SOURCE_FILES_NAME).write_bytes(SourceFiles(digest=source.digest, files=files).to_json())
 
 
-def received(work: Path) -> Received:
-    """The converted model. Raises FinalError: the converter's refusal, or ConfigError where containers are missing."""
+def received(work: Path, limit_bytes: int) -> Received:
+    """The converted model. Raises FinalError: the converter's refusal, SourceTooLarge for more than an upload may be,
+    or ConfigError where containers are missing.
+    """
     try:
         fetched = parse_document(SourceFiles, (work / SOURCE_FILES_NAME).read_bytes())
         conversion = parse_document(Conversion, _document(work / CONVERTED_FOLDER / CONVERSION_NAME))
@@ -78,9 +80,9 @@ def received(work: Path) -> Received:
     _require_accepted(conversion)
     files = {file.name: FileDigest(file.size_bytes, file.sha256) for file in fetched.files}
     source = FetchedFiles(work / SOURCE_FOLDER, files, fetched.digest)
-    model = _hashed(work / CONVERTED_FOLDER)
+    model = _hashed(work / CONVERTED_FOLDER, limit_bytes)
     LOG.info("converted model received", extra={"source": source.digest, "tools": conversion.tool_versions})
-    return Received(source, model, conversion.tool_versions, tuple(conversion.warnings))
+    return Received(source, model, conversion.tool_versions, tuple(map(printable, conversion.warnings)))
 
 
 def _require_accepted(conversion: Conversion) -> None:
@@ -88,8 +90,7 @@ def _require_accepted(conversion: Conversion) -> None:
     if refusal is None:
         return
     reason = refusal.reason if refusal.reason in FINAL_REASONS else Reason.CONVERSION_FAILED
-    text = "".join(character if character.isprintable() else " " for character in refusal.message)
-    raise FinalError(text, reason=reason)
+    raise FinalError(printable(refusal.message), reason=reason)
 
 
 def _document(path: Path) -> bytes:
@@ -98,13 +99,23 @@ def _document(path: Path) -> bytes:
         return file.read(DOCUMENT_LIMIT_BYTES)
 
 
-def _hashed(folder: Path) -> FetchedFiles:
-    """Every file that the converter left, but for its own document."""
-    files = {}
+def _hashed(folder: Path, limit_bytes: int) -> FetchedFiles:
+    """Every file that the converter left, but for its own document.
+
+    Sizes are summed before a byte is read: a file with holes takes no room on the disk, and years to hash.
+    """
+    files, total = {}, 0
     for path in sorted(folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             continue
         _require_file(path)
+        total += path.stat().st_size
+        if total > limit_bytes:
+            raise FinalError(
+                f"the ONNX model that was made of the source takes more than {limit_bytes} bytes, which is what this"
+                " installation takes; use a smaller model",
+                reason=Reason.SOURCE_TOO_LARGE,
+            )
         name = path.relative_to(folder).as_posix()
         if name != CONVERSION_NAME:
             files[name] = file_digest(path)

@@ -7,8 +7,9 @@ import re
 
 from enginery_store.errors import EngineryError, FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
-from enginery_builder.wording import library_text, quoted
+from enginery_builder.wording import library_text
 
 _UNKNOWN = (
     re.compile(r"Fatal error: (?P<domain>[\w.]*):(?P<op>\w+)\([^)]*\) is not a registered function/op"),

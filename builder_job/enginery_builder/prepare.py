@@ -41,7 +41,7 @@ def _prepare(request: PrepareRequest, stores: Stores, folder: Path, work: Path) 
     checked = replace(checked, notes=(*received.warnings, *checked.notes))
     samples = _samples(request, stores, checked, folder)
     model = precision.apply(checked, request.precision, samples, folder / "prepared", request.profiles)
-    key = publish.key_of_prepared(request, source, samples)
+    key = publish.key_of_prepared(request, source, model, received.tool_versions)
     publish.publish_prepared(stores, key, request, source, model, converters=received.tool_versions)
     return publish.record_success(stores, request, source, key, model)
 
@@ -64,6 +64,6 @@ def _samples(request: PrepareRequest, stores: Stores, checked: CheckedModel, fol
 def _source(request: PrepareRequest, stores: Stores, folder: Path, work: Path) -> Received:
     """The source as ONNX: fetched here, or what the containers before this one made of it."""
     if request.source.format != "ONNX":
-        return handover.received(work)
+        return handover.received(work, request.max_source_bytes)
     source = fetch.fetch_source(stores.source, request, folder)
     return Received(source, source)

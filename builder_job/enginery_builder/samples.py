@@ -4,11 +4,11 @@ Nobody knows what an integer input means: a token, a length, an axis. So integer
 attempts are tamer still; a model that takes none of them is not measured on generated inputs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from enginery_store.manifest import TensorSpec
+from enginery_store.manifest import ShapeProfile, TensorSpec
 
 from enginery_builder.backend import NUMPY_TYPES, Array, Tensors
 from enginery_builder.shapes import Shapes
@@ -37,11 +37,30 @@ def can_generate(inputs: Sequence[TensorSpec]) -> bool:
     return all(spec.datatype in NUMPY_TYPES for spec in inputs)
 
 
-def attempts(inputs: Sequence[TensorSpec], shapes: Shapes, seed: int) -> Iterator[Tensors]:
-    """Feeds of these shapes, the boldest first; none when an input has a type numpy lacks."""
+def attempts(
+    inputs: Sequence[TensorSpec], shapes: Shapes, seed: int, sizes: Tensors | None = None
+) -> Iterator[Tensors]:
+    """Feeds of these shapes, the boldest first; none when an input has a type numpy lacks.
+
+    `sizes` are given as they are: inputs whose values are sizes, of which chance knows nothing.
+    """
     if can_generate(inputs):
         for temper in TEMPERS:
-            yield feeds(inputs, shapes, seed, temper)
+            yield {**feeds(inputs, shapes, seed, temper), **(sizes or {})}
+
+
+def sizes_of(
+    inputs: Sequence[TensorSpec], shape_inputs: Collection[str], profile: ShapeProfile, end: str
+) -> dict[str, Array]:
+    """Inputs whose values are sizes, with the values at one end (`min`, `opt` or `max`) of a profile."""
+    specs = {spec.name: spec for spec in inputs}
+    return {
+        item.name: np.asarray(getattr(item, end), NUMPY_TYPES[specs[item.name].datatype]).reshape(
+            specs[item.name].shape
+        )
+        for item in profile.inputs
+        if item.name in shape_inputs
+    }
 
 
 def feeds(inputs: Sequence[TensorSpec], shapes: Shapes, seed: int, temper: Temper) -> Tensors:

@@ -15,11 +15,13 @@ from enginery_store.requests import EXIT_CODES, TerminationMessage
 
 from enginery_builder.wording import bounded
 
+_PREPARE_BOUND = "the installation's config.jobs.prepareTimeoutSeconds"
+
 UNEXPECTED = 1
 """Exit code of an error nobody foresaw."""
 
 _UNFORESEEN = {"fetch": Reason.CONVERSION_FAILED, "prepare": Reason.CONVERSION_FAILED, "build": Reason.BUILD_FAILED}
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,8 @@ def failure(error: BaseException, command: str) -> Verdict:
 
 def timed_out(command: str, timeout_seconds: int) -> Verdict:
     """The request's time is up."""
-    text = (
-        f"{command} took longer than {timeout_seconds} s; raise spec.build.timeoutSeconds, or give the Job more"
-        " CPU and memory"
-    )
+    bound = "spec.build.timeoutSeconds" if command == "build" else _PREPARE_BOUND
+    text = f"{command} took longer than {timeout_seconds} s; raise {bound}, or give the Job more CPU and memory"
     return _verdict(Reason.BUILD_TIMEOUT, text, False)
 
 

@@ -35,9 +35,9 @@ Ends. Each leaves a TerminationMessage in /dev/termination-log and ends with EXI
 
     fetch     0 (Preparing) when the source is there. A final reason of the source is recorded under the request's key.
     convert   0 (Preparing) when there is a model or a refusal. `convert` cannot write to the store; so what is wrong
-              with the source itself (UnsupportedFormat, UnsupportedOperator, SourceInvalid, InvalidSpec,
-              ConversionFailed) goes into converted.json, and `builder` records it under the request's key and ends
-              with its reason and code: one place from which a refusal outlives its Job.
+              with the source itself (UnsupportedFormat, UnsupportedOperator, SourceInvalid, SourceTooLarge,
+              InvalidSpec, ConversionFailed) goes into converted.json, and `builder` records it under the request's key
+              and ends with its reason and code: one place from which a refusal outlives its Job.
               Other codes: 12 BuildOutOfMemory (the framework was killed), 26 BuildTimeout, 27 ConfigError (the kernel
               takes no seccomp filter, the image lacks the framework, the disk is full); 1 and 143 as above.
     builder   as ever.

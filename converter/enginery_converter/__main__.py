@@ -11,6 +11,7 @@ ENGINERY_LOG_LEVEL          INFO unless set
 import argparse
 import logging
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,7 +56,10 @@ def _convert(path: Path | None, work: Path) -> int:
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        done = convert(_request(path), work)
+        request = _request(path)
+        # A model that is written without end ends here, and not with the disk of the node.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request.max_source_bytes, request.max_source_bytes))
+        done = convert(request, work)
     except FinalError as error:
         return _leave(TerminationMessage(reason=error.reason, message=error.message, retryable=False))
     except Exception as error:

@@ -36,6 +36,7 @@ ABOUT_THE_SOURCE = frozenset(
         Reason.SOURCE_INVALID,
         Reason.INVALID_SPEC,
         Reason.CONVERSION_FAILED,
+        Reason.SOURCE_TOO_LARGE,
     }
 )
 """Reasons that hold for this source in any image of this version, so that they outlive the Job."""
@@ -109,6 +110,12 @@ def _export(framework: Framework, source: Path, model: Path, request: PrepareReq
         text = "the framework ran out of memory; give the conversion more memory"
         raise FinalError(text, reason=Reason.BUILD_OUT_OF_MEMORY) from None
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            text = (
+                f"the ONNX model takes more than {request.max_source_bytes} bytes, which is what this installation"
+                " takes; use a smaller model"
+            )
+            raise FinalError(text, reason=Reason.SOURCE_TOO_LARGE) from error
         if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise
         text = "the work volume is full; give the prepare Job a larger emptyDir"

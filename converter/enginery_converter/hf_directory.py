@@ -12,8 +12,7 @@ from typing import Any
 
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
-
-from enginery_converter.wording import listed, quoted
+from enginery_store.wording import listed, quoted
 
 _CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"

@@ -14,11 +14,12 @@ from typing import Any
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
 from enginery_store.requests import PrepareRequest
+from enginery_store.wording import listed, quoted
 
 from enginery_converter import hf_directory
 from enginery_converter.hf_directory import FEATURES, Directory
 from enginery_converter.pytorch import forbid_pickles, write_onnx
-from enginery_converter.wording import ELSEWHERE, framework_text, listed, quoted
+from enginery_converter.wording import ELSEWHERE, framework_text
 
 LOG = logging.getLogger(__name__)
 

@@ -25,9 +25,9 @@ from pathlib import Path
 
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed, quoted
 
 from enginery_converter.pt2_program import judged
-from enginery_converter.wording import listed, quoted
 
 PROGRAM = "models/model.json"
 EXAMPLES = "data/sample_inputs/model.pt"
@@ -70,15 +70,15 @@ def copy_judged(path: Path, target: Path) -> None:
         raise _not_an_archive(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            _copy(archive, quoted(path.name), target)
+            _copy(archive, quoted(path.name), path.stat().st_size, target)
     except (zipfile.BadZipFile, EOFError, NotImplementedError):
         raise _invalid(f"{quoted(path.name)} is cut off or damaged; upload it again") from None
 
 
-def _copy(archive: zipfile.ZipFile, title: str, target: Path) -> None:
+def _copy(archive: zipfile.ZipFile, title: str, size_bytes: int, target: Path) -> None:
     members = _members(archive, title)
     _require_export(members, title)
-    _require_plain(members.values(), title)
+    _require_plain(members.values(), title, size_bytes)
     _require_format(archive, members, title)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
         for name, entry in members.items():
@@ -113,9 +113,11 @@ def _members(archive: zipfile.ZipFile, title: str) -> dict[str, zipfile.ZipInfo]
     return members
 
 
-def _require_plain(entries: Iterable[zipfile.ZipInfo], title: str) -> None:
-    """Nothing is compressed, so that the copy is no larger than the source."""
-    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+def _require_plain(entries: Iterable[zipfile.ZipInfo], title: str, size_bytes: int) -> None:
+    """Nothing is compressed and no byte is in two entries, so that the copy is no larger than the source."""
+    every = list(entries)
+    stored = all(entry.compress_type == zipfile.ZIP_STORED for entry in every)
+    if not stored or sum(entry.file_size for entry in every) > size_bytes:
         raise _strange(title)
 
 

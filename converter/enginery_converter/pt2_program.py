@@ -15,8 +15,7 @@ from typing import Any
 
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
-
-from enginery_converter.wording import quoted
+from enginery_store.wording import quoted
 
 _OPERATORS = re.compile(
     r"torch\.ops\.(?:aten|prim|prims|quantized_decomposed)\.\w+(?:\.\w+)?"

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
-
-from enginery_converter.wording import listed
+from enginery_store.wording import listed
 
 _MODEL = "saved_model.pb"
 _EXPORT = "save it with model.export(DIR) and upload the directory"

@@ -38,8 +38,8 @@ def supervise(command: Sequence[str], timeout_seconds: float) -> Ending:
         LOG.warning("out of time", extra={"seconds": timeout_seconds})
         return _final(
             Reason.BUILD_TIMEOUT,
-            f"conversion took longer than {timeout_seconds:.0f} s; raise spec.build.timeoutSeconds, or give the Job"
-            " more CPU and memory",
+            f"conversion took longer than {timeout_seconds:.0f} s; raise the installation's"
+            " config.jobs.prepareTimeoutSeconds, or give the Job more CPU and memory",
         )
     finally:
         _kill(child)

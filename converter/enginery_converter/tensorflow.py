@@ -12,9 +12,10 @@ from typing import Any
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
 from enginery_store.requests import PrepareRequest
+from enginery_store.wording import listed, quoted
 
 from enginery_converter.saved_model import folder_of
-from enginery_converter.wording import ELSEWHERE, framework_text, listed, quoted
+from enginery_converter.wording import ELSEWHERE, framework_text
 
 LOG = logging.getLogger(__name__)
 

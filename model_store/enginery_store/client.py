@@ -5,6 +5,7 @@ under their name only when whole, create-if-absent, and errors that say whether 
 operator calls it from threads.
 """
 
+import errno
 import hashlib
 import os
 import ssl
@@ -65,6 +66,8 @@ _TRANSFER = TransferConfig(multipart_threshold=_PART_BYTES, multipart_chunksize=
 _DENIED = frozenset(
     {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "403", "ExpiredToken", "InvalidToken"}
 )
+_FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of the disk that a download is written to: no fault of the store's, and waiting mends none."""
 _CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
@@ -306,6 +309,8 @@ class StoreClient:
             raise StoreUnavailableError(f"the connection to {self._where} broke: {_first_line(error)}") from None
         except (BotoConnectionError, HTTPClientError, BotoCoreError, OSError) as error:
             if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+                raise
+            if isinstance(error, OSError) and error.errno in _FULL_DISK:
                 raise
             raise StoreUnavailableError(f"{self._where} does not answer: {_first_line(error)}") from None
 

@@ -72,18 +72,29 @@ def content_digest(files: Mapping[str, str]) -> str:
     return f"sha256:{digest_of(sorted(files.items()))}"
 
 
-def prepared_key(*, source_digest: str, source_format: str, precision: Mapping[str, Any], task: str = "") -> str:
-    """Key of a prepared model: the same content, converted and quantized the same way, is prepared once."""
-    return digest_of(
-        {
-            "scheme": KEY_SCHEME,
-            "kind": "prepared",
-            "source": source_digest,
-            "format": source_format,
-            "task": task,
-            "precision": dict(precision),
-        }
-    )
+def prepared_key(
+    *,
+    source_digest: str,
+    source_format: str,
+    precision: Mapping[str, Any],
+    task: str = "",
+    converters: Mapping[str, str] | None = None,
+) -> str:
+    """Key of a prepared model: the same content, converted and quantized the same way, is prepared once.
+
+    `converters` are versions of what made it ONNX, by name; a source that is ONNX has none, and the key then neither.
+    """
+    parts: dict[str, Any] = {
+        "scheme": KEY_SCHEME,
+        "kind": "prepared",
+        "source": source_digest,
+        "format": source_format,
+        "task": task,
+        "precision": dict(precision),
+    }
+    if converters:
+        parts["converters"] = dict(converters)
+    return digest_of(parts)
 
 
 def request_key(

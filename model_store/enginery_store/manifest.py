@@ -68,7 +68,7 @@ class TensorSpec(Document):
 
 
 class InputRange(Document):
-    """Sizes of one input within a profile, one number per dimension."""
+    """Sizes of one input within a profile, one number per dimension; the values of an input that holds sizes."""
 
     name: str
     min: list[int]
@@ -115,6 +115,8 @@ class PreparedManifest(Document):
     """What the graph holds now: FP32, FP16, BF16, INT8 (Q/DQ), FP8 (Q/DQ)."""
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
+    shape_inputs: list[str] = Field(default_factory=list)
+    """Inputs whose values are sizes: profiles hold ranges of their values."""
     files: list[StoredFile]
     """The model first, then external data, named as the model refers to it."""
     reference_files: list[StoredFile] = Field(default_factory=list)
@@ -195,6 +197,8 @@ class EngineManifest(Document):
     """Files that the engine refers to by name (weights above one protobuf's limit); they belong beside it."""
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
+    shape_inputs: list[str] = Field(default_factory=list)
+    """Inputs whose values are sizes: profiles hold ranges of their values."""
     profiles: list[ShapeProfile]
     options: BuildOptions
     precision_requested: str

@@ -114,7 +114,7 @@ class SourceRef(Document):
 
 
 class CalibrationRef(Document):
-    """Real inputs that activations are measured on: for scales (INT8, FP8) and for overflow (FP16, BF16)."""
+    """Real inputs that activations are measured on: for scales (INT8, FP8) and for overflow (FP16)."""
 
     uri: str
     samples: int
@@ -131,7 +131,8 @@ class PrecisionRef(Document):
     rest: Literal["FP32", "FP16"] = "FP32"
     """Precision of what is not quantized (INT8, FP8): FP16 on GPUs, FP32 on CPUs."""
     calibration: CalibrationRef | None = None
-    """INT8 and FP8: the calibration data. FP16 and BF16: the gate's data; absent, generated inputs stand in."""
+    """INT8 and FP8: the calibration data. FP16: the gate's data; absent, generated inputs stand in. BF16 has FP32's
+    range, so nothing is measured."""
 
 
 class EvaluationRef(Document):

@@ -156,13 +156,23 @@ class _Look:
         prefix = self.tenant.spec.store.prefix
         key = keys.request_key(self.model, fingerprint, prefix, precision)
         outcome, trouble = await self.store.outcome(self.access, prefix, key)
-        asked = Candidate(precision, key, outcome, trouble, await self._job(key, Reason.CONVERSION_FAILED))
+        job = await self._job(key, Reason.CONVERSION_FAILED)
+        asked = Candidate(precision, key, outcome, trouble, job, given_up=self._given_up(fingerprint, precision.type))
         if outcome is None or outcome.failed:
             return asked
         engines = await self._engines(outcome.prepared_key)
         if await self._is_gone(outcome.prepared_key, engines):
             return replace(asked, outcome=None)
         return replace(asked, engines=engines)
+
+    def _given_up(self, fingerprint: str, precision: str) -> Reason | None:
+        """What status of this very revision says against a precision that Auto tried."""
+        status = self.model.status
+        if status is None or status.target_revision != keys.revision_name(self.model, fingerprint):
+            return None
+        tried = (status.precision.tried if status.precision else None) or []
+        found = next((item.reason for item in tried if item.type == precision and not item.accepted), None)
+        return Reason(found) if found in ladder.UNRECORDED else None
 
     async def _engines(self, prepared: str) -> tuple[EngineSeen, ...]:
         """What is stored and who works, for every target.
@@ -222,7 +232,7 @@ class _Look:
             if not job["metadata"].get("deletionTimestamp")
         ]
         job = max(seen, key=lambda job: (job.active, job.attempt, job.created_at), default=None)
-        if job is None or job.state != "Waiting" or job.pod_created_at is not None or job.trouble is not None:
+        if job is None or job.state != "Waiting" or job.waiting_since is not None or job.trouble is not None:
             return job
         if (self.now - job.created_at).total_seconds() < POD_SECONDS:
             return job

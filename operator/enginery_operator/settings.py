@@ -50,9 +50,13 @@ class Lease(_Section):
     """Leader election; a standby takes over within `duration_seconds` plus one retry after the active one vanished."""
 
     name: str = "enginery-operator"
+    """Name of the Lease object, in the operator's namespace."""
     duration_seconds: int = 15
+    """A holder that was silent for so long may be replaced."""
     renew_deadline_seconds: int = 10
+    """A holder that could not renew for so long stops acting; below durationSeconds."""
     retry_seconds: int = 2
+    """Pause between two tries to renew or to take it."""
 
     @model_validator(mode="after")
     def _leaves_time(self) -> Self:
@@ -87,19 +91,26 @@ class Jobs(_Section):
     """A finished Job is removed after this time; what it led to is in the store. Until then a failed one is what pauses
     between attempts are counted from, so it stays longer than the longest of them, an hour."""
     start_deadline_seconds: int = 600
-    """A pod that cannot start (image, configuration) for this long gives its place back."""
+    """A container that cannot start (image, configuration) for this long gives its pod's place back."""
     retry_base_seconds: int = 20
     """First pause before a Job that failed for a passing reason is asked again; doubles up to an hour."""
     recheck_seconds: int = 600
-    """A final failure whose end nobody can notice (credentials, an unlistable source) is asked again so often."""
+    """A final failure whose end nobody can notice (credentials, an unlistable source, calibration and evaluation data)
+    is asked again so often."""
     source_poll_seconds: int = 60
     """A source that failed is listed again so often, to notice that it was replaced."""
     prepare_timeout_seconds: int = 1800
+    """Each container of a prepare Job (fetch, convert, the builder) ends itself after this time."""
     max_source_bytes: int = 64 * 1024**3
+    """A larger source is refused before it is fetched (SourceTooLarge)."""
     cpu_request: str = "500m"
+    """CPU that each container of a builder Job requests."""
     cpu_limit: str = "2"
+    """CPU that it may use; ONNX Runtime calibrates and measures with as many threads."""
     memory_request: str = "512Mi"
+    """Memory that it requests."""
     memory_limit: str = "2Gi"
+    """Memory that it may use: preparing, converting and compiling take a few times the model's size."""
     work_limit: str = "20Gi"
     """Size of the work folder (an emptyDir)."""
 
@@ -130,6 +141,7 @@ class Settings(_Section):
     http_port: int = 8080
     """Metrics and health."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Least level that is logged."""
 
 
 def load() -> Settings:

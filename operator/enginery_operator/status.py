@@ -45,7 +45,7 @@ def model_status(seen: Observed, decision: Decision, before: Mapping[str, Any]) 
     if seen.serving:
         status["url"] = next(iter(urls(model).values()))
         status["addresses"] = [{"name": name, "url": url} for name, url in urls(model).items()]
-    status |= _results(seen, {key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")})
+    status |= _results(seen, _earlier(seen, before))
     return {key: value for key, value in status.items() if value is not None}
 
 
@@ -77,6 +77,14 @@ def _accelerator(model: InferenceModel, seen: Observed) -> str:
         return "gpu"
     architectures = sorted({offer.target.architecture for offer in seen.matching})
     return f"cpu-{','.join(architectures)}" if architectures else "cpu"
+
+
+def _earlier(seen: Observed, before: Mapping[str, Any]) -> Status:
+    """What status said of engines. What another revision tried is not this one's, and would be remembered as such."""
+    found = {key: before.get(key) for key in ("engines", "engineSummary", "precision", "accuracy")}
+    if found["precision"] and seen.revision not in {None, before.get("targetRevision")}:
+        found["precision"] = {key: value for key, value in found["precision"].items() if key != "tried"} or None
+    return found
 
 
 def _results(seen: Observed, earlier: Status) -> Status:

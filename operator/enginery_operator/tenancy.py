@@ -74,11 +74,14 @@ def claims(wanted: Namespaces, namespace: str, labels: Mapping[str, str]) -> boo
 
 
 def in_foreign_prefix(tenant: Tenant, uri: str, cache: Cache) -> bool:
-    """Whether a source lies in another tenant's part of the store, whose names and sizes are not its to learn."""
+    """Whether a location lies in another tenant's part of the store, or holds it: names and sizes there are not this
+    one's to learn.
+    """
     others = (other.spec.store.prefix for other in cache.tenants() if other.name != tenant.name)
     try:
         place = f"{str(parse_uri(uri)).rstrip('/')}/"
-        return any(place.startswith(f"{str(parse_uri(prefix)).rstrip('/')}/") for prefix in others)
+        theirs = [f"{str(parse_uri(prefix)).rstrip('/')}/" for prefix in others]
+        return any(place.startswith(prefix) or prefix.startswith(place) for prefix in theirs)
     except EngineryError:
         return False  # no location at all; the listing says so
 

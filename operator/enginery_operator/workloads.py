@@ -20,6 +20,9 @@ SUSPENDED_FOR = "enginery.io/suspended-for"
 ATTEMPT_DIGITS = 6
 """Longest number of an attempt: once an hour for a century."""
 
+_PREPARE_BOUND = "the installation's config.jobs.prepareTimeoutSeconds"
+_OUT_OF_MEMORY = "the container ran out of memory; raise the installation's config.jobs.memoryLimit"
+
 _IMAGE_REASONS = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
@@ -49,8 +52,14 @@ def job_seen(job: Object, pods: Iterable[Object], *, stage_failure: Reason) -> J
         return JobSeen(**base, state="Running")
     if latest is None:
         return JobSeen(**base, state="Waiting")
-    made = parse_time(latest["metadata"]["creationTimestamp"])
-    return JobSeen(**base, state="Waiting", pod_created_at=made, trouble=start_trouble(latest))
+    return JobSeen(**base, state="Waiting", waiting_since=_waiting_since(latest), trouble=start_trouble(latest))
+
+
+def _waiting_since(pod: Object) -> datetime:
+    """When the pod was made, or its latest init container ended: what those took is no time that a container waited."""
+    states = (container.get("state", {}) for container in pod.get("status", {}).get("initContainerStatuses", []))
+    ended = [found["finishedAt"] for state in states if (found := state.get("terminated")) and "finishedAt" in found]
+    return max(parse_time(moment) for moment in (pod["metadata"]["creationTimestamp"], *ended))
 
 
 def pod_refused(note: str) -> Trouble:
@@ -103,9 +112,10 @@ def _failure(condition: Object, pod: Object | None, stage_failure: Reason) -> tu
     if condition.get("reason") == "DeadlineExceeded" or (pod or {}).get("status", {}).get("reason") == (
         "DeadlineExceeded"
     ):
-        return Trouble(Reason.BUILD_TIMEOUT, "the Job ran longer than its deadline; raise build.timeoutSeconds"), code
+        bound = "spec.build.timeoutSeconds" if stage_failure is Reason.BUILD_FAILED else _PREPARE_BOUND
+        return Trouble(Reason.BUILD_TIMEOUT, f"the Job ran longer than its deadline; raise {bound}"), code
     if ended is not None and ended.get("reason") == "OOMKilled":
-        return Trouble(Reason.BUILD_OUT_OF_MEMORY, "the container ran out of memory"), code
+        return Trouble(Reason.BUILD_OUT_OF_MEMORY, _OUT_OF_MEMORY), code
     said = f"exit code {code}" if code is not None else str(condition.get("message", "no pod left a word"))
     return Trouble(stage_failure, f"the Job failed: {said}", passing=True), code
 

@@ -59,9 +59,11 @@ class ModelShape:
         self.inputs: dict[str, TensorSpec] = {spec.name: spec for spec in manifest.inputs}
         self.outputs: dict[str, TensorSpec] = {spec.name: spec for spec in manifest.outputs}
         self.profiles = manifest.profiles
+        self.shape_inputs = frozenset(manifest.shape_inputs)
+        """Inputs whose values are sizes: profiles hold ranges of their values."""
         tensors = [*manifest.inputs, *manifest.outputs]
         self.batches = max_batch_size > 1 and all(spec.shape and spec.shape[0] == -1 for spec in tensors)
-        """A fixed leading dimension, or none, is never merged."""
+        """A fixed leading dimension, or none, is never merged; nor are sizes, which are fixed lists of numbers."""
         largest = max(map(_largest_batch, manifest.profiles), default=MAX_DIMENSION)
         self.max_rows = min(max_batch_size, largest) if self.batches else 1
 
@@ -110,7 +112,11 @@ class ModelShape:
         return spec, tuple(dimensions)
 
     def _require_profile(self, given: Mapping[str, Array]) -> None:
-        faults = [_fault(profile, given) for profile in self.profiles]
+        found = {
+            name: tuple(array.reshape(-1).tolist()) if name in self.shape_inputs else array.shape
+            for name, array in given.items()
+        }
+        faults = [_fault(profile, found) for profile in self.profiles]
         if all(faults):
             raise InvalidRequestError(
                 f"shape: {faults[0]}" if len(faults) == 1 else f"shape: no profile fits: {faults}"
@@ -125,16 +131,16 @@ def _largest_batch(profile: ShapeProfile) -> int:
     return min((entry.max[0] for entry in profile.inputs if entry.max), default=MAX_DIMENSION)
 
 
-def _fault(profile: ShapeProfile, given: Mapping[str, Array]) -> str:
+def _fault(profile: ShapeProfile, given: Mapping[str, tuple[int, ...]]) -> str:
+    """`given` are shapes by input, or the values of an input that holds sizes."""
     for entry in profile.inputs:
-        array = given.get(entry.name)
-        if array is None or len(entry.min) != array.ndim:
+        sizes = given.get(entry.name)
+        if sizes is None or len(entry.min) != len(sizes):
             continue
-        for low, size, high in zip(entry.min, array.shape, entry.max, strict=True):
+        for low, size, high in zip(entry.min, sizes, entry.max, strict=True):
             if not low <= size <= high:
                 return (
-                    f"input {entry.name!r} is {list(array.shape)}; profile {profile.name!r} takes"
-                    f" {entry.min} to {entry.max}"
+                    f"input {entry.name!r} is {list(sizes)}; profile {profile.name!r} takes {entry.min} to {entry.max}"
                 )
     return ""
 

@@ -1,7 +1,7 @@
 """Runs the engine before anybody else does. Last step of `startup`: only an engine that answered may turn ready."""
 
 import numpy as np
-from enginery_store.manifest import EngineManifest, TensorSpec
+from enginery_store.manifest import EngineManifest, ShapeProfile, TensorSpec
 
 from enginery_runtime.backend import Backend
 from enginery_runtime.datatypes import DTYPES, Array
@@ -18,7 +18,7 @@ def warm(backend: Backend, manifest: EngineManifest, shape: ModelShape, runs: in
     Each at least SETTLING_RUNS times, whatever the spec says. Raises EngineLoadError when a run fails, or when a batch
     does not come back with as many rows as went in (then requests must not be merged).
     """
-    profiles = [_input(manifest, {entry.name: entry.opt for entry in profile.inputs}) for profile in manifest.profiles]
+    profiles = [_best(manifest, profile) for profile in manifest.profiles]
     feeds = profiles or [_input(manifest, {}, rows=1)]
     known_good = feeds[0]
     try:
@@ -34,6 +34,16 @@ def warm(backend: Backend, manifest: EngineManifest, shape: ModelShape, runs: in
     except Exception as error:
         raise EngineLoadError(f"the warm-up inference failed: {error}") from error
     return known_good
+
+
+def _best(manifest: EngineManifest, profile: ShapeProfile) -> dict[str, Array]:
+    """An input of the sizes that the profile is best at; where an input's values are sizes, with those values."""
+    best = {entry.name: entry.opt for entry in profile.inputs}
+    given = _input(manifest, {name: sizes for name, sizes in best.items() if name not in manifest.shape_inputs})
+    for name in manifest.shape_inputs:
+        if name in best:
+            given[name] = np.asarray(best[name], given[name].dtype).reshape(given[name].shape)
+    return given
 
 
 def _input(manifest: EngineManifest, sizes: dict[str, list[int]], rows: int | None = None) -> dict[str, Array]:

@@ -181,11 +181,13 @@ def _profile(engine: "trt.ICudaEngine", inputs: Iterable[Tensor], index: int) ->
         else:
             extents = engine.get_tensor_profile_shape(tensor.name, index) if _FREE in fixed else [fixed] * 3
         least[tensor.name], _, most[tensor.name] = (tuple(extent) for extent in extents)
-    return ProfileRange(least, most)
+    return ProfileRange(least, most, frozenset(tensor.name for tensor in inputs if tensor.on_host))
 
 
 def _profile_values(engine: "trt.ICudaEngine", name: str, profile: int) -> Any:
-    """Least, best and largest values of an input that holds a shape; 8.6 has another name for it."""
+    """Least, best and largest values of an input that holds a shape; 8.6 has another name for it, and tells the first
+    value of each only.
+    """
     newer = getattr(engine, "get_tensor_profile_values", None)
     return engine.get_profile_shape_input(profile, name) if newer is None else newer(profile, name)
 

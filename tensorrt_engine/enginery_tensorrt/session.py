@@ -158,7 +158,9 @@ class EngineSession:
         for tensor in self._engine.inputs:
             if tensor.on_host:
                 shapes[tensor.name] = tuple(tensor.spec.shape)
-                self._buffers[tensor.name].values(shapes[tensor.name]).reshape(-1)[:] = most[tensor.name]
+                told, values = most[tensor.name], self._buffers[tensor.name].values(shapes[tensor.name]).reshape(-1)
+                values[:] = max(told, default=1)  # where TensorRT 8.6 does not tell; outputs grow when they must
+                values[: len(told)] = told
         self._bind()
         self._contexts[index].set_shapes(shapes)
 

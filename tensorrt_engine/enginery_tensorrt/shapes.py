@@ -17,13 +17,16 @@ class ProfileRange:
 
     least: Shapes
     most: Shapes
+    values: frozenset[str] = frozenset()
+    """Inputs that hold a shape. TensorRT 8.6 tells the first of their values only: the others are left to it."""
 
     def fault(self, shapes: Shapes) -> str:
         """Why the shapes do not fit; empty when they do."""
         for name, least in self.least.items():
             most, shape = self.most[name], shapes[name]
-            if len(shape) != len(least) or any(
-                not low <= size <= high for low, size, high in zip(least, shape, most, strict=True)
+            same_rank = len(shape) == len(least) or name in self.values
+            if not same_rank or any(
+                not low <= size <= high for low, size, high in zip(least, shape, most, strict=False)
             ):
                 if least == most:
                     return f"input {name!r} is {list(shape)}, the engine takes {list(least)}"

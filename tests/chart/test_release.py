@@ -20,10 +20,11 @@ from enginery_store.layout import MANIFEST_NAME, engine_folder, parse_uri, prepa
 from enginery_store.manifest import PreparedManifest, StoredFile, TensorSpec
 from enginery_store.reasons import Reason
 from enginery_store.requests import BuildRequest, Outcome
+from support.api_objects import NOW, a_model, a_tenant
 from support.api_server import ApiServer, collection, helm
-from support.builders import DIGEST, NOW, a_manifest, a_model, a_tenant
 from support.eventually import eventually
 from support.kube import condition
+from support.observed import DIGEST, a_manifest
 from support.s3_servers import S3Server, moto_server
 
 pytestmark = pytest.mark.cluster

@@ -1,10 +1,7 @@
 """The main job: apply one file, get answered requests. The example that `make demo` runs, checked number by number."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx
@@ -14,24 +11,14 @@ import pytest
 import yaml
 from support.client_env import run_client, save_case
 from support.eventually import eventually
+from support.examples import CLASSIFICATION, manifest, program
 from support.kube import Kube
 from support.workspace import Workspace, workspace
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "01-file-classification"
 FILES, RIGHT_AT_LEAST = 50, 48
 
 
-def _classify() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("classify", EXAMPLE / "classify.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["classify"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-classify: Any = _classify()
+classify: Any = program(CLASSIFICATION / "classify.py")
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +29,7 @@ def magika(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wor
         classify.evaluation_file(data, classify.samples(200, skip=20))
         team.upload("magika/model.onnx", classify.MODEL.read_bytes())
         team.upload("magika/evaluation/files.npz", data.read_bytes())
-        text = (EXAMPLE / "inferencemodel.yaml").read_text().replace("team-a", team.name)
-        kube.kubectl("apply", "-f", "-", given=text)
+        kube.kubectl("apply", "-f", "-", given=manifest(CLASSIFICATION, team.name))
         team.kubectl("wait", "--for=condition=Ready", "imodel/magika", "--timeout=120s")
         yield team
 

@@ -1,67 +1,54 @@
 """Precisions beside FP32 in the cluster, on a model with real weights and real inputs: calibrated, proven, chosen.
 
-The model is the classifier that the PyPI package `magika` carries; its inputs are the files of this Python
-installation, which it never saw.
+It is example 02 as it lies in the repository, and what differs from it: noise for calibration data, precision Auto.
 """
 
-import importlib.resources
-import random
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from support.evaluation_files import npz
+from support.examples import QUANTIZED, manifest
 from support.kube import Kube, Object
-from support.magika_inputs import magika_samples
+from support.real_files import CALIBRATION, EVALUATION, MODEL, real_files
 from support.workspace import Workspace, workspace
 
-CALIBRATION, EVALUATION = 300, 1000
 BUILD_SECONDS = 300
 """A machine with two busy cores takes so long at most for a quantized model: one prepare Job and one build."""
-
-PROFILE: Object = {
-    "name": "default",
-    "inputs": [{"name": "bytes", "min": [1, 2048], "opt": [4, 2048], "max": [8, 2048]}],
-}
 
 
 @pytest.fixture(scope="module")
 def files(kube: Kube) -> Iterator[Workspace]:
     """A tenant that has uploaded the model, 300 files to calibrate on, 1000 others to evaluate on, and noise."""
-    inputs, labels = magika_samples(Path(sys.prefix), CALIBRATION + EVALUATION)
-    order = list(range(len(inputs)))
-    random.Random(4).shuffle(order)  # noqa: S311 - a seed, so that both halves are the same files every time
-    calibration, evaluation = order[:CALIBRATION], order[CALIBRATION:]
+    inputs, _ = real_files(CALIBRATION)
+    others, labels = real_files(EVALUATION, skip=CALIBRATION)
     noise = np.random.default_rng(4).integers(0, 257, (CALIBRATION, 2048)).astype(np.int32)
     with workspace(kube) as team:
-        model = importlib.resources.files("magika") / "models/standard_v3_3/model.onnx"
-        team.upload("magika/model.onnx", model.read_bytes())
-        team.upload("calibration/files.npz", npz(bytes=inputs[calibration]))
-        team.upload("evaluation/files.npz", npz(bytes=inputs[evaluation], labels=labels[evaluation]))
+        team.upload("magika/model.onnx", MODEL.read_bytes())
+        team.upload("magika-int8/calibration/files.npz", npz(bytes=inputs))
+        team.upload("magika-int8/evaluation/files.npz", npz(bytes=others, labels=labels))
         team.upload("noise/files.npz", npz(bytes=noise))
         yield team
 
 
-def precision(team: Workspace, kind: str, calibration: str = "calibration/") -> Object:
-    gate = {"uri": team.uri("evaluation/"), "metric": "Top1", "maxDegradation": "0.010", "samples": EVALUATION}
-    scales = {"uri": team.uri(calibration), "samples": CALIBRATION}
-    return {"type": kind, "quantization": "Calibrate", "calibration": scales, "accuracyGate": gate}
-
-
-def apply(team: Workspace, name: str, wanted: Object, **spec: object) -> None:
-    team.apply(name, team.uri("magika/model.onnx"), precision=wanted, shapes__profiles=[PROFILE], **spec)
+def apply(team: Workspace, name: str = "magika-int8", kind: str = "INT8", **spec: Object) -> None:
+    """Example 02; under another name with another precision, calibration or objective, which share its engines."""
+    wanted: Object = yaml.safe_load(manifest(QUANTIZED, team.name))
+    wanted["metadata"]["name"] = name
+    wanted["spec"]["precision"] |= {"type": kind} | spec.pop("precision", {})
+    wanted["spec"] |= spec
+    team.kube.apply(wanted)
 
 
 def test_int8_is_calibrated_on_real_files_and_loses_less_than_a_hundredth_on_others(files: Workspace) -> None:
-    apply(files, "int8", precision(files, "INT8"))
-    files.wait("int8", timeout=BUILD_SECONDS)
-    calibrated = files.condition("int8", "Calibrated")
+    apply(files)
+    files.wait("magika-int8", timeout=BUILD_SECONDS)
+    calibrated = files.condition("magika-int8", "Calibrated")
     assert (calibrated["status"], calibrated["reason"]) == ("True", "Calibrated")
     assert f"on {CALIBRATION} samples, distance " in calibrated["message"]
-    status = files.status("int8")
+    status = files.status("magika-int8")
     assert status["precision"]["effective"] == "INT8"
     accuracy = status["accuracy"]
     assert (accuracy["metric"], accuracy["samples"]) == ("Top1", EVALUATION)
@@ -69,8 +56,8 @@ def test_int8_is_calibrated_on_real_files_and_loses_less_than_a_hundredth_on_oth
     assert Decimal(accuracy["degradation"]) < Decimal("0.01")
 
 
-def test_noise_is_refused_as_calibration_data_and_says_nothing_against_the_source(files: Workspace) -> None:
-    apply(files, "noise", precision(files, "INT8", "noise/"))
+def test_noise_is_refused_as_calibration_data_until_real_files_are_in_its_place(files: Workspace) -> None:
+    apply(files, "noise", precision={"calibration": {"uri": files.uri("noise/"), "samples": CALIBRATION}})
     found = files.wait("noise", "Calibrated", "False", "CalibrationDataInvalid", timeout=BUILD_SECONDS)
     assert "asked again every" in found["message"]
     assert files.condition("noise", "SourceVerified")["status"] == "True"
@@ -78,16 +65,9 @@ def test_noise_is_refused_as_calibration_data_and_says_nothing_against_the_sourc
     assert (ready["status"], ready["reason"]) == ("False", "CalibrationDataInvalid")
     assert files.jobs("noise", "build") == []
     assert files.deployments("noise") == []
-
-
-def test_noise_that_is_replaced_by_real_files_is_noticed(files: Workspace) -> None:
-    inputs, _ = magika_samples(Path(sys.prefix), CALIBRATION)
-    files.upload("mended/files.npz", npz(bytes=np.zeros_like(inputs)))
-    apply(files, "mended", precision(files, "INT8", "mended/"))
-    files.wait("mended", "Calibrated", "False", timeout=BUILD_SECONDS)
-    files.upload("mended/files.npz", npz(bytes=inputs))
-    files.wait("mended", "Calibrated", "True", timeout=BUILD_SECONDS)
-    files.delete("mended")  # nobody waits for its build
+    files.upload("noise/files.npz", npz(bytes=real_files(CALIBRATION)[0]))
+    files.wait("noise", "Calibrated", "True", timeout=BUILD_SECONDS)
+    files.delete("noise")  # nobody waits for its build
 
 
 def objective(milliseconds: str) -> Object:
@@ -95,7 +75,7 @@ def objective(milliseconds: str) -> Object:
 
 
 def test_auto_keeps_fp32_where_that_is_fast_enough(files: Workspace) -> None:
-    apply(files, "generous", precision(files, "Auto"), objective=objective("60000"))
+    apply(files, "generous", "Auto", objective=objective("60000"))
     files.wait("generous", timeout=BUILD_SECONDS)
     found = files.status("generous")["precision"]
     assert found["effective"] == "FP32"
@@ -108,7 +88,7 @@ def test_auto_keeps_fp32_where_that_is_fast_enough(files: Workspace) -> None:
 
 
 def test_auto_tries_int8_where_fp32_is_too_slow_and_serves_the_faster_one(files: Workspace) -> None:
-    apply(files, "impossible", precision(files, "Auto"), objective=objective("0.001"))
+    apply(files, "impossible", "Auto", objective=objective("0.001"))
     files.wait("impossible", timeout=2 * BUILD_SECONDS)
     status = files.status("impossible")
     rows = {row["type"]: row for row in status["precision"]["tried"]}

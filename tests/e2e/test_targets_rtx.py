@@ -6,12 +6,17 @@ from collections.abc import Iterator
 import pytest
 from enginery_cluster.state import Cluster
 from support.kube import Kube, Object
+from support.ocr_models import ocr_model
 from support.simulated_gpus import simulated_gpus
 from support.workspace import Workspace
 
 GPUS = (("NVIDIA-A10", "8.6"), ("NVIDIA-L40S", "8.9"))
 TARGETS = ["sm86-nvidia-a10", "sm89-nvidia-l40s"]
 BUILD_SECONDS = 300
+PICTURES: Object = {
+    "name": "pictures",
+    "inputs": [{"name": "x", "min": [1, 3, 32, 32], "opt": [1, 3, 320, 320], "max": [1, 3, 640, 640]}],
+}
 PROFILE: Object = {
     "name": "default",
     "inputs": [{"name": "bytes", "min": [1, 2048], "opt": [4, 2048], "max": [8, 2048]}],
@@ -32,12 +37,14 @@ def rtx(team: Workspace, _gpus: None) -> Workspace:
     return team
 
 
-def apply(team: Workspace, name: str, kind: str = "FP32", **spec: object) -> None:
+def apply(
+    team: Workspace, name: str, kind: str = "FP32", source: str = "magika", profile: Object = PROFILE, **spec: object
+) -> None:
     team.apply(
         name,
-        team.uri("magika/model.onnx"),
+        team.uri(f"{source}/model.onnx"),
         precision={"type": kind},
-        shapes__profiles=[PROFILE],
+        shapes__profiles=[profile],
         accelerator={"mode": "GPU"},
         build__backend="TensorRTRTX",
         **spec,
@@ -45,17 +52,19 @@ def apply(team: Workspace, name: str, kind: str = "FP32", **spec: object) -> Non
 
 
 def test_one_model_is_prepared_once_and_compiled_for_two_gpus_on_a_cpu(rtx: Workspace, cluster: Cluster) -> None:
-    apply(rtx, "magika", "FP16")
-    rtx.wait("magika", "EnginesReady", "True", timeout=BUILD_SECONDS)
-    assert len(rtx.jobs("magika", "prepare")) == 1
-    builds = rtx.jobs("magika", "build")
+    """PP-OCR's text detection, with its weights: pictures of any height and width."""
+    rtx.upload("ocr/model.onnx", ocr_model("det").read_bytes())
+    apply(rtx, "ocr", "FP16", source="ocr", profile=PICTURES)
+    rtx.wait("ocr", "EnginesReady", "True", timeout=BUILD_SECONDS)
+    assert len(rtx.jobs("ocr", "prepare")) == 1
+    builds = rtx.jobs("ocr", "build")
     assert len(builds) == 2
     for build in builds:
         (container,) = build["spec"]["template"]["spec"]["containers"]
         assert not any(name.startswith("nvidia.com/") for name in container["resources"]["limits"])
-    nodes = {pod["spec"]["nodeName"] for pod in rtx.pods("magika", "build")}
+    nodes = {pod["spec"]["nodeName"] for pod in rtx.pods("ocr", "build")}
     assert nodes == {cluster.node_name}
-    engines = {engine["target"]: engine for engine in rtx.status("magika")["engines"]}
+    engines = {engine["target"]: engine for engine in rtx.status("ocr")["engines"]}
     assert sorted(engines) == TARGETS
     assert {engine["state"] for engine in engines.values()} == {"Ready"}
     assert all(engine["backendVersion"].startswith("TensorRTRTX 1.") for engine in engines.values())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from enginery_store.identity import ListedObject, fingerprint
 from enginery_store.manifest import BuildOptions, Target
-from enginery_store.requests import PrepareRequest
+from enginery_store.requests import CalibrationRef, PrecisionRef, PrepareRequest
 from onnx import TensorProto, helper
 from support.builder_runs import Ended, Workbench, evaluation
 from support.evaluation_files import npz
@@ -76,9 +76,6 @@ CASES = {
     ),
     "a source above the limit": Case(
         uploaded(GOOD, max_source_bytes=1000), "SourceTooLarge", 19, [str(len(GOOD)), "1000"]
-    ),
-    "a format that is not converted": Case(
-        uploaded(GOOD, format="TensorFlowSavedModel"), "UnsupportedFormat", 16, ["tf2onnx", "ONNX"]
     ),
     "eight bits without data": Case(
         uploaded(GOOD, precision="INT8"), "InvalidSpec", 10, ["INT8 needs calibration data", "Prequantized"]
@@ -226,7 +223,7 @@ BUILDS: dict[str, tuple[dict[str, Any], str, int, list[str], bool]] = {
         "EngineDeviceMismatch", 33, ["sm90-nvidia-h200"], False,
     ),
     "a backend this image lacks": (
-        {"backend": "TensorRT"}, "InvalidSpec", 10, ["TensorRT", "ONNXRuntime"], True,
+        {"backend": "TensorRT"}, "ConfigError", 27, ["cannot load TensorRT", "image"], False,
     ),
 }  # fmt: skip
 
@@ -260,7 +257,11 @@ DATA: dict[str, tuple[dict[str, bytes], str, str]] = {
     "no npz": ({"a.txt": b"x"}, "EvaluationDataInvalid", "no .npz file"),
     "another input": ({"a.npz": npz(z=np.zeros((4, 64), np.float32))}, "EvaluationDataInvalid", "input x"),
     "too few samples": ({"a.npz": npz(x=np.zeros((3, 64), np.float32))}, "EvaluationDataInvalid", "3 samples"),
-    "data that say nothing": ({"a.npz": npz(x=np.zeros((4, 64), np.float32))}, "EvaluationFailed", "every output"),
+    "data that say nothing": (
+        {"a.npz": npz(x=np.zeros((4, 64), np.float32))},
+        "EvaluationDataInvalid",
+        "all 4 samples are",
+    ),
 }
 
 
@@ -282,3 +283,47 @@ def test_bad_evaluation_data_fail_the_build_and_are_recorded(
     assert outcome is not None
     assert outcome.reason == reason
     assert not bench.bucket.keys(bench.engine_key_prefix(request.key))
+    assert '"optimising"' not in ended.log  # data are judged before anything is compiled
+
+
+def without_bucket(bench: Workbench) -> str:
+    return "s3://no-such-bucket-anywhere/data/"
+
+
+def climbing(bench: Workbench) -> str:
+    bench.upload("data/a.npz/b.npz", b"x")
+    return bench.upload("data/a.npz", b"x").removesuffix("a.npz")
+
+
+@pytest.mark.parametrize(
+    ("place", "words"), [(without_bucket, "no .npz file at s3://no-such-bucket"), (climbing, "object and a folder")]
+)
+@pytest.mark.server("moto")  # which keeps an object and a folder of one name
+def test_what_is_wrong_with_data_is_never_blamed_on_the_source(
+    bench: Workbench, place: Callable[[Workbench], str], words: str
+) -> None:
+    order = PrecisionRef(type="INT8", calibration=CalibrationRef(uri=place(bench), samples=4))
+    request = bench.prepare_request(bench.upload("m/model.onnx", GOOD), precision=order)
+
+    ended = bench.run(request)
+
+    assert ended.reason in {"CalibrationDataNotFound", "CalibrationDataInvalid"}, ended.log
+    assert words in ended.text
+    outcome = bench.outcome(request.key)
+    assert outcome is not None
+    assert outcome.reason == ended.reason
+
+
+def test_data_that_were_replaced_are_looked_at_again(bench: Workbench) -> None:
+    bench.upload("data/a.npz", npz(x=np.zeros((8, 64), np.float32)))
+    order = PrecisionRef(type="INT8", calibration=CalibrationRef(uri=f"s3://{bench.bucket.name}/data/", samples=8))
+    request = bench.prepare_request(bench.upload("m/model.onnx", GOOD), precision=order)
+    failed = bench.run(request)
+
+    bench.upload("data/a.npz", npz(x=np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)))
+    ended = bench.run(request)
+
+    assert (failed.reason, ended.code) == ("CalibrationDataInvalid", 0), ended.log
+    outcome = bench.outcome(request.key)
+    assert outcome is not None
+    assert not outcome.failed

@@ -16,6 +16,7 @@ from support.onnx_models import FLOAT, mlp, model, node, value, weight
 from support.precision_models import normal, rms
 from support.real_files import real_files
 from support.s3_servers import Bucket
+from support.tensorrt_models import profile
 
 CALIBRATED, EVALUATED = 300, 1000
 
@@ -186,6 +187,21 @@ def test_every_precision_and_every_data_set_has_its_own_prepared_model(bench: Wo
 
     assert len(set(keys)) == 5
     assert keys[3] == keys[5]
+
+
+def test_profile_by_which_overflow_was_looked_for_is_part_of_the_key(bench: Workbench) -> None:
+    uri = bench.upload("m/model.onnx", mlp().SerializeToString())
+    few, other_max, many = ([profile(x=([1, 64], [best, 64], [high, 64]))] for best, high in ((2, 8), (2, 16), (8, 8)))
+
+    keys = [
+        bench.prepare(uri, profiles=ranges, precision=kind, n=10 * number + index)
+        for number, kind in enumerate(("FP16", "BF16", "FP32"))
+        for index, ranges in enumerate((few, other_max, many))
+    ]
+
+    half, brain, single = keys[:3], keys[3:6], keys[6:]
+    assert half[0] == half[1] != half[2]
+    assert len(set(brain)) == len(set(single)) == 1
 
 
 def test_half_model_is_built_and_compared_with_its_fp32_reference(bench: Workbench) -> None:

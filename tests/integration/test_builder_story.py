@@ -1,7 +1,6 @@
 """The builder end to end: the real program as a subprocess, real models, real S3 servers."""
 
 import importlib.resources
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +8,16 @@ import onnx
 import onnxruntime
 import pytest
 from enginery_store.manifest import InputRange, PreparedManifest, ShapeProfile, parse_document
+from enginery_store.requests import PrecisionRef
 from enginery_store.signing import verify
+from onnx import TensorProto
 from support.builder_runs import Workbench, evaluation
 from support.evaluation_files import npz
-from support.magika_inputs import magika_samples
 from support.onnx_models import FLOAT, constant, mlp, model, node, value, weight, with_external_data
+from support.real_files import real_files
 from support.s3_proxy import cut, flip, refuse, refuse_checksums, s3_proxy
 from support.s3_servers import Bucket
+from support.tensorrt_models import profile
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def test_real_model_is_prepared_and_built(bench: Workbench, magika_model: bytes)
 
 
 def test_real_accuracy_is_measured_on_the_files_of_a_python_installation(bench: Workbench, magika_model: bytes) -> None:
-    samples, labels = magika_samples(Path(sys.prefix), 60)
+    samples, labels = real_files(60)
     bench.upload("evaluation/a.npz", npz(bytes=samples[:40], labels=labels[:40]))
     bench.upload("evaluation/b.npz", npz(bytes=samples[40:], labels=labels[40:]))
     key = bench.prepare(bench.upload("models/magika/model.onnx", magika_model))
@@ -204,6 +206,25 @@ def test_model_that_takes_no_generated_input_is_built_with_zero_samples(bench: W
     assert ended.code == 0, ended.log
     manifest = bench.engine(request.key)
     assert (manifest.accuracy.samples, manifest.latency) == (0, [])
+
+
+def test_input_whose_values_are_sizes_is_measured_with_those_of_its_profile(bench: Workbench) -> None:
+    made = model(
+        [node("Expand", ["x", "size"], ["y"])],
+        [value("x", FLOAT, [1, 4]), value("size", TensorProto.INT64, [2])],
+        [value("y", FLOAT, ["a", "b"])],
+    )
+    profiles = [profile(size=([3, 4], [5, 4], [9, 4]))]
+    key = bench.prepare(bench.upload("m/model.onnx", made.SerializeToString()), profiles, precision="FP16")
+    request = bench.build_request(key, profiles, precision=PrecisionRef(type="FP16"))
+
+    ended = bench.run(request)
+
+    assert ended.code == 0, ended.log
+    engine = bench.engine(request.key)
+    assert bench.prepared(key).shape_inputs == engine.shape_inputs == ["size"]
+    assert [record.profile for record in engine.latency] == [profiles[0].name]
+    assert engine.accuracy.samples > 0
 
 
 def test_token_ids_stay_within_the_vocabulary(bench: Workbench) -> None:

@@ -143,6 +143,42 @@ def test_link_to_the_credentials_is_no_file(bench: Workbench, order: PrepareRequ
     assert not any(secret in bench.bucket.get(key) for key in bench.bucket.keys(bench.prefix_key))
 
 
+def test_file_with_holes_is_not_hashed(bench: Workbench, order: PrepareRequest) -> None:
+    bench.run(order, "fetch")
+    convert(bench, mlp().SerializeToString())
+    os.truncate(work(bench) / "converted" / "model.onnx", 1 << 40)  # a few bytes on the disk, hours to read
+
+    ended = bench.run(order)
+
+    assert (ended.code, ended.reason) == (EXIT_CODES[Reason.SOURCE_TOO_LARGE], Reason.SOURCE_TOO_LARGE), ended.log
+    assert str(order.max_source_bytes) in ended.text
+
+
+def test_warnings_of_a_converter_are_one_line_each(bench: Workbench, order: PrepareRequest) -> None:
+    bench.run(order, "fetch")
+    convert(bench, mlp().SerializeToString(), Conversion(tool_versions=TOOLS, warnings=["two\n\x1b[31mlines"]))
+
+    assert bench.run(order).code == 0
+
+    outcome = bench.outcome(order.key)
+    assert outcome is not None
+    assert outcome.notes[0] == "two  [31mlines"
+
+
+def test_other_converters_make_another_prepared_model(bench: Workbench, order: PrepareRequest) -> None:
+    keys = []
+    for number, version in enumerate(("1.17.0", "1.17.0", "1.18.0")):
+        request = order.model_copy(update={"key": f"{number}" * 64})
+        bench.run(request, "fetch")
+        convert(bench, mlp().SerializeToString(), Conversion(tool_versions=TOOLS | {"tf2onnx": version}))
+        assert bench.run(request).code == 0
+        outcome = bench.outcome(request.key)
+        assert outcome is not None
+        keys.append(outcome.prepared_key)
+
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_pipe_does_not_hold_the_builder_up(bench: Workbench, order: PrepareRequest) -> None:
     bench.run(order, "fetch")
     convert(bench, onnx.ModelProto().SerializeToString())

@@ -8,20 +8,10 @@ import pytest
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
 from enginery_operator.decide import decide
 from enginery_operator.status import model_status, status_object
+from support.api_objects import AModel, a_model, a_tenant, ago, defaulted, schema_of
 from support.api_server import ApiServer
-from support.builders import (
-    AModel,
-    a_job,
-    a_model,
-    a_tenant,
-    ago,
-    an_accuracy,
-    an_observed,
-    an_outcome,
-    defaulted,
-    schema_of,
-)
 from support.eventually import eventually
+from support.observed import a_job, an_accuracy, an_observed, an_outcome
 
 pytestmark = pytest.mark.cluster
 

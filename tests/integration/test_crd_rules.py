@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from support.api_objects import AModel, AnObject, ATenant, a_model, a_tenant, schema_of
 from support.api_server import ApiServer
-from support.builders import AModel, AnObject, ATenant, a_model, a_tenant, schema_of
 
 pytestmark = pytest.mark.cluster
 
@@ -90,7 +90,9 @@ RULES: dict[str, tuple[list[AnObject], list[AnObject], str]] = {
     "quantization is for INT8, FP8 and Auto": (
         [quantized(quantization="Calibrate"),
          quantized(type="Auto", quantization="Calibrate").having("spec.objective", OBJECTIVE)],
-        [model(precision={"type": "FP16", "quantization": "Prequantized"})],
+        [model(precision={"type": "FP16", "quantization": "Prequantized"}),
+         model(precision={"type": "Auto", "accuracyGate": GATE, "quantization": "Prequantized"}).having(
+             "spec.objective", OBJECTIVE)],
         "remove quantization or change type"),
     "INT8 and FP8 need exactly one of calibration and Prequantized": (
         [quantized(), model(precision={"type": "INT8", "accuracyGate": GATE, "quantization": "Prequantized"})],

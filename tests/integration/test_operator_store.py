@@ -12,7 +12,7 @@ from enginery_store.manifest import EngineManifest, Target
 from enginery_store.reasons import Reason
 from enginery_store.requests import StoreAccess
 from enginery_store.signing import sign
-from support.builders import a_manifest, an_outcome
+from support.observed import a_manifest, an_outcome
 from support.published import SigningKey
 from support.s3_servers import Bucket
 

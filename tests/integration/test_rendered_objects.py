@@ -18,7 +18,8 @@ def rendered(path: Any, namespace: str) -> dict[str, Any]:
     """A golden object in a namespace of ours; its owner is one that the test does not make."""
     item: dict[str, Any] = yaml.safe_load(path.read_text())
     item["metadata"]["namespace"] = namespace
-    for container in item["spec"].get("template", {}).get("spec", {}).get("containers", []):
+    pod = item["spec"].get("template", {}).get("spec", {})
+    for container in (*pod.get("initContainers", []), *pod.get("containers", [])):
         container["env"] = [{"name": entry["name"], "value": json.dumps(entry["value"])} for entry in container["env"]]
     return item
 

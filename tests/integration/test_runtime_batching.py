@@ -104,25 +104,26 @@ async def test_clients_that_leave_cost_nothing_and_are_counted(slow: RuntimeProc
     cancelled = 'enginery_inference_requests_total{code="CANCELLED",model="slow",protocol="%s"}'
     before = {protocol: metric(slow, cancelled % protocol) for protocol in ("REST", "GRPC")}
 
-    async def hang_up() -> None:
-        async with httpx.AsyncClient(base_url=slow.url, verify=False) as client:  # noqa: S501 - no TLS, and quick to make
-            with pytest.raises(httpx.TimeoutException):
-                await client.post("/v2/models/slow/infer", json=spin(rounds), timeout=0.05)
-
-    async def cancel(channel: grpc.aio.Channel) -> None:
-        x = np.ones((1, 1), np.float32)
-        message = grpc_request("slow", ("x", "FP32", x), ("rounds", "INT64", np.full((1, 1), rounds)))
-        rpc = channel.unary_unary(f"{SERVICE}ModelInfer", pb.ModelInferRequest.SerializeToString)
-        with pytest.raises(grpc.aio.AioRpcError):
-            await rpc(message, timeout=0.05)
+    x = np.ones((1, 1), np.float32)
+    message = grpc_request("slow", ("x", "FP32", x), ("rounds", "INT64", np.full((1, 1), rounds)))
 
     async with (
         httpx.AsyncClient(base_url=slow.url, timeout=30) as client,
         grpc.aio.insecure_channel(slow.grpc_address) as channel,
     ):
-        first = asyncio.create_task(client.post("/v2/models/slow/infer", json=spin(rounds * 5)))
+        rpc = channel.unary_unary(f"{SERVICE}ModelInfer", pb.ModelInferRequest.SerializeToString)
+
+        async def ask_rpc() -> None:
+            await rpc(message)
+
+        first = asyncio.create_task(client.post("/v2/models/slow/infer", json=spin(rounds * 20)))
         await asyncio.to_thread(eventually, lambda: pending(slow) == 1)
-        await asyncio.gather(*(hang_up() for _ in range(20)), *(cancel(channel) for _ in range(20)))
+        leaving = [asyncio.create_task(client.post("/v2/models/slow/infer", json=spin(rounds))) for _ in range(20)]
+        leaving += [asyncio.create_task(ask_rpc()) for _ in range(20)]
+        await asyncio.to_thread(eventually, lambda: pending(slow) == 41)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
         await asyncio.to_thread(eventually, lambda: pending(slow) <= 1)
         assert (await first).status_code == 200
         answers = [await client.post("/v2/models/slow/infer", json=spin(1, value=float(n))) for n in range(20)]

@@ -1,5 +1,7 @@
 """The store client against real S3 servers: listings, documents, create-if-absent, transfers, and errors told apart."""
 
+import errno
+import resource
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -186,6 +188,19 @@ def test_content_other_than_expected_never_gets_the_name(bucket: Bucket, tmp_pat
 
     with pytest.raises(IntegrityError):
         bucket.client().download(bucket.location("blob"), tmp_path / "file", expected=expected)
+    assert not list(tmp_path.iterdir())
+
+
+def test_full_disk_is_no_fault_of_the_store(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("large", bytes(1 << 16))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, limits[1]))  # files end here, as on a full disk
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            bucket.client().download(bucket.location("large"), tmp_path / "large")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG
     assert not list(tmp_path.iterdir())
 
 

@@ -14,7 +14,7 @@ from enginery_store.errors import FinalError
 from enginery_store.manifest import BuildOptions, Target
 from enginery_store.reasons import Reason
 from enginery_tensorrt.library import load
-from support.client_env import environment
+from support.ocr_models import ocr_model
 from support.onnx_models import FLOAT, mlp, model, node, one, value, with_external_data
 from support.tensorrt_models import BATCHES, at_precision, profile
 
@@ -35,7 +35,6 @@ def compiled(source: onnx.ModelProto | Path, folder: Path, **changes: Any) -> Co
         "model": path,
         "folder": folder,
         "name": "engine",
-        "inputs": (),
         "profiles": [BATCHES],
         "options": BuildOptions(),
         "precision": "FP32",
@@ -290,13 +289,13 @@ def test_magika_is_compiled(tmp_path: Path, capability: str) -> None:
 @pytest.mark.parametrize(
     ("name", "ranges"),
     [
-        ("ch_PP-OCRv4_det_infer.onnx", ([1, 3, 32, 32], [1, 3, 640, 640], [1, 3, 960, 960])),
-        ("ch_PP-OCRv4_rec_infer.onnx", ([1, 3, 48, 48], [6, 3, 48, 320], [6, 3, 48, 1280])),
+        ("det", ([1, 3, 32, 32], [1, 3, 640, 640], [1, 3, 960, 960])),
+        ("rec", ([1, 3, 48, 48], [6, 3, 48, 320], [6, 3, 48, 1280])),
     ],
     ids=["detection", "recognition"],
 )
 def test_pp_ocr_is_compiled(tmp_path: Path, name: str, ranges: Any, capability: str) -> None:
-    (source,) = environment("rapidocr-onnxruntime==1.4.4", "--no-deps").parents[1].rglob(name)
+    source = ocr_model(name)
 
     made = compiled(source, tmp_path, profiles=[profile(x=ranges)], target=gpu(capability))
 

@@ -50,4 +50,6 @@ def checked(
     folder: Path, made: Source, profiles: Sequence[ShapeProfile] = (), backends: Sequence[str] = (), **changes: Any
 ) -> CheckedModel:
     """Every check, in the order of `prepare`."""
-    return check.check_request(check.check_model(fetched(folder, made)), request(profiles, backends, **changes))
+    found = check.check_model(fetched(folder, made))
+    check.check_request(found, request(profiles, backends, **changes))
+    return found

@@ -7,7 +7,6 @@ is merely odd becomes a note.
 """
 
 import logging
-from dataclasses import replace
 
 from enginery_store.requests import PrepareRequest
 
@@ -60,21 +59,15 @@ def check_model(source: FetchedFiles) -> CheckedModel:
     return CheckedModel(path, tuple(external), inputs, outputs, opset, shape_inputs(model.graph), tuple(notes))
 
 
-def check_request(model: CheckedModel, request: PrepareRequest) -> CheckedModel:
-    """The model can be what the request asks for: profiles fit it, its backends take it, and it runs.
-
-    Returns it with what should be known of it.
-    """
+def check_request(model: CheckedModel, request: PrepareRequest) -> None:
+    """The model can be what the request asks for: profiles fit it, its backends take it, and it runs."""
     asked = request.profiles
     profiles.require_fitting(model.inputs, asked, model.shape_inputs)
     structure = structure_of(model.path)
     memory.require_bounded(structure, model.inputs, asked)
-    notes: list[str] = []
     for backend in request.backends:
         if backend != "ONNXRuntime":
             quantization.require_declared(structure, request.precision.type)
-            tensorrt_limits.require_tensorrt(backend, structure, model.inputs)
+            tensorrt_limits.require_tensorrt(backend, structure, model.inputs, model.outputs)
             tensorrt_limits.require_ranges(model.inputs, model.shape_inputs, asked)
-            notes += tensorrt_limits.notes(model.inputs, model.outputs)
     trial.require_running(model, structure, asked)
-    return replace(model, notes=(*model.notes, *dict.fromkeys(notes)))

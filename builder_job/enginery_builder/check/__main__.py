@@ -27,7 +27,8 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_DATA, (order.memory_bytes, order.memory_bytes))
     with answer:
         try:
-            checked = check_request(check_model(order.source), order.request)
+            checked = check_model(order.source)
+            check_request(checked, order.request)
         except EngineryError as error:
             answer.write(REFUSALS.dump_json(Refusal(error.reason, error.message)))
             return REFUSED

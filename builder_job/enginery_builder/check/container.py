@@ -5,11 +5,11 @@ from pathlib import Path
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed, quoted
 from google.protobuf.message import DecodeError
 
 from enginery_builder.artifacts import FetchedFiles
 from enginery_builder.onnx_files import parse_model
-from enginery_builder.wording import listed, quoted
 
 PROTOBUF_LIMIT_BYTES = 2 * 1024**3 - 1
 """No protobuf message is larger; a larger model keeps its weights in external data."""

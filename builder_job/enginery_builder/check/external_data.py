@@ -5,10 +5,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.artifacts import FetchedFiles
 from enginery_builder.onnx_files import external_fields, external_tensors
-from enginery_builder.wording import quoted
 
 _EXPORT = "export the model again with its weights in one file beside it"
 

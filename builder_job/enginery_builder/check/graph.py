@@ -7,9 +7,9 @@ import onnx
 from enginery_store.errors import FinalError
 from enginery_store.manifest import TensorSpec
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed, quoted
 
 from enginery_builder.onnx_files import DATATYPES, graphs_below, real_inputs, tensor_spec
-from enginery_builder.wording import listed, quoted
 
 
 def require_structure(model: onnx.ModelProto) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from enginery_store.errors import FinalError
 from enginery_store.manifest import ShapeProfile, TensorSpec
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.check.structure import Structure
 from enginery_builder.shapes import DEFAULT_PROFILE, Shapes, free_shapes, profile_shapes
-from enginery_builder.wording import quoted
 
 LARGEST_ACTIVATION_BYTES = 32 << 30
 """One tensor between operators, or an output. An operator needs what it reads and what it writes at once, so no device

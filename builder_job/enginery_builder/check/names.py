@@ -10,11 +10,11 @@ from pathlib import Path
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from enginery_builder.onnx_files import every_graph
-from enginery_builder.wording import listed
 
 _PROSE = frozenset({"doc_string", "metadata_props", "producer_name", "producer_version"})
 """Fields for people, which nothing here reads: exporters write them in any encoding."""

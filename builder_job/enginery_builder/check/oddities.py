@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx
+from enginery_store.wording import listed, quoted
 
 from enginery_builder.check.structure import Structure
 from enginery_builder.onnx_files import DEFAULT_DOMAINS, every_graph, real_inputs
-from enginery_builder.wording import listed, quoted
 
 
 def notes(structure: Structure) -> list[str]:

@@ -5,9 +5,9 @@ from functools import cache
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.onnx_files import DEFAULT_DOMAINS, every_graph
-from enginery_builder.wording import quoted
 
 _DEFINED_DOMAINS = frozenset({"", "ai.onnx.ml"})
 """Domains whose operators the onnx package lists."""

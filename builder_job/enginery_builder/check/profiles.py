@@ -10,14 +10,13 @@ from collections.abc import Collection, Sequence
 from enginery_store.errors import FinalError
 from enginery_store.manifest import InputRange, ShapeProfile, TensorSpec
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed, quoted
 
 from enginery_builder.backend import NUMPY_TYPES
-from enginery_builder.wording import listed, quoted
 
 LARGEST_INPUT_BYTES = 8 << 30
 """One input at a profile's max. No request is larger than 2 GiB (gRPC's limit), and a batch joins a few of them; a
 compiler would take terabytes without a word."""
-
 
 LARGEST_SIZE = (1 << 31) - 1
 """The largest value of an input that is itself a size: what INT32 holds, which is how exporters write sizes."""

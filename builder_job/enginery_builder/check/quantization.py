@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.backend import Array
 from enginery_builder.check.structure import Structure
 from enginery_builder.onnx_files import every_graph
-from enginery_builder.wording import quoted
 
 _OPERATORS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _FP8 = frozenset(

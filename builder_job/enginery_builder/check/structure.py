@@ -19,7 +19,6 @@ from enginery_builder.shapes import Shapes
 SMALL_BYTES = 1 << 16
 """Larger weights are dropped: what decides a shape or a limit (sizes, axes, zero points) is smaller."""
 
-
 LONGEST_VECTOR = 1 << 16
 """Inference that follows the values of vectors keeps an object for each element: 8 GB for 16 million of them, which one
 number in a profile may ask for. Vectors that hold shapes are short."""

@@ -1,24 +1,31 @@
-"""What TensorRT and TensorRT-RTX are known to refuse, said before a device is taken. Called by `check_backends`.
+"""What TensorRT and TensorRT-RTX are known to refuse, said before a device is taken. Called by `check_request`.
 
 Everything here is valid ONNX that other backends run. Each limit was met in a build that failed, mostly in words that
 name neither node nor input.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.manifest import ShapeProfile, TensorSpec
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed, quoted
 
 from enginery_builder.check import quantization, tensorrt_operators
 from enginery_builder.check.structure import Structure
 from enginery_builder.onnx_files import every_graph, every_tensor
-from enginery_builder.wording import listed, quoted
 
 MOST_DIMENSIONS = 8
 
-_FOREIGN_TYPES = frozenset({"BYTES", "INT16", "UINT16", "UINT32", "UINT64"})
+_WHOLE = "export it as INT32 or INT64"
+_FOREIGN_TYPES = {
+    "BYTES": ("a string tensor", "handle text outside the model"),
+    "FP64": ("FP64", "export the model in FP32"),
+    **{name: (name, _WHOLE) for name in ("INT16", "UINT16", "UINT32", "UINT64")},
+}
+"""Datatypes of inputs and outputs that no engine has: what they are, and what to do."""
+
 _FOREIGN_ELEMENTS = frozenset(
     {
         onnx.TensorProto.STRING,
@@ -32,9 +39,12 @@ _FOREIGN_ELEMENTS = frozenset(
 )
 
 
-def require_tensorrt(backend: str, structure: Structure, inputs: Sequence[TensorSpec]) -> None:
+def require_tensorrt(
+    backend: str, structure: Structure, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> None:
     """Raises FinalError: UnsupportedOperator, or SourceInvalid for a graph to be exported or quantized again."""
-    _require_input_types(inputs)
+    _require_types("input", inputs)
+    _require_types("output", outputs)
     _require_operators(backend, structure)
     _require_constant_types(structure.model)
     _require_dimensions(structure)
@@ -65,19 +75,12 @@ def require_ranges(inputs: Sequence[TensorSpec], shape_inputs: Sequence[str], pr
             )
 
 
-def notes(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Iterator[str]:
-    """What TensorRT does in silence."""
-    double = [spec.name for spec in (*inputs, *outputs) if spec.datatype == "FP64"]
-    if double:
-        yield f"{listed(double)}: FP64 in the model, computed in FP32 by TensorRT; export the model in FP32"
-
-
-def _require_input_types(inputs: Sequence[TensorSpec]) -> None:
-    for spec in inputs:
+def _require_types(kind: str, tensors: Sequence[TensorSpec]) -> None:
+    """FP64 is refused although parsers read it: the engine takes and answers FP32, which clients were not promised."""
+    for spec in tensors:
         if spec.datatype in _FOREIGN_TYPES:
-            kind = "a string tensor" if spec.datatype == "BYTES" else spec.datatype
-            advice = "handle text outside the model" if spec.datatype == "BYTES" else "export it as INT32 or INT64"
-            raise _unsupported(f"input {quoted(spec.name)} is {kind}, which TensorRT does not take; {advice}")
+            what, advice = _FOREIGN_TYPES[spec.datatype]
+            raise _unsupported(f"{kind} {quoted(spec.name)} is {what}, which TensorRT does not take; {advice}")
 
 
 def _require_operators(backend: str, structure: Structure) -> None:

@@ -5,10 +5,10 @@ on which its builds ended. What stands here is refused for certain; what does no
 """
 
 import onnx
+from enginery_store.wording import quoted
 
 from enginery_builder.check.structure import Structure
 from enginery_builder.onnx_files import DEFAULT_DOMAINS
-from enginery_builder.wording import quoted
 
 UNSUPPORTED = frozenset(
     {

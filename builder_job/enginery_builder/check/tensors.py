@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.backend import Array
 from enginery_builder.onnx_files import bits_per_element, every_tensor, external_fields, file_of
-from enginery_builder.wording import quoted
 
 _FLOATS = frozenset(
     {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}

@@ -3,10 +3,10 @@
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.check.structure import Structure
 from enginery_builder.onnx_files import DEFAULT_DOMAINS, every_graph
-from enginery_builder.wording import quoted
 
 _DROPOUT_SWITCH = 2
 """Index of Dropout's input `training_mode`."""

@@ -9,19 +9,18 @@ import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import numpy as np
 import onnx
 from enginery_store.errors import EngineryError, FinalError
 from enginery_store.manifest import ShapeProfile, TensorSpec
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.artifacts import CheckedModel
-from enginery_builder.backend import NUMPY_TYPES, OpenModel, Tensors, leading_is_free, open_reference
+from enginery_builder.backend import OpenModel, Tensors, leading_is_free, open_reference
 from enginery_builder.check import memory
 from enginery_builder.check.structure import Structure
-from enginery_builder.samples import attempts
+from enginery_builder.samples import attempts, sizes_of
 from enginery_builder.shapes import Shapes, batch_of, free_shapes, profile_shapes, with_batch
-from enginery_builder.wording import quoted
 
 LOG = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ def require_running(model: CheckedModel, structure: Structure, profiles: Sequenc
     opened = open_reference(model.path, Reason.SOURCE_INVALID)
     for profile in profiles:
         faults = {
-            end: _fault(opened, model, shapes, _sizes(model, profile, end))
+            end: _fault(opened, model, shapes, sizes_of(model.inputs, model.shape_inputs, profile, end))
             for end in ENDS
             for shapes in [_affordable(model, structure, profile, end)]
             if shapes
@@ -90,16 +89,6 @@ def _affordable(model: CheckedModel, structure: Structure, profile: ShapeProfile
     return more if one_batch and within and _small(structure, more) else None
 
 
-def _sizes(model: CheckedModel, profile: ShapeProfile, end: str) -> Tensors:
-    """Inputs whose values are sizes, with the values of this end."""
-    shapes = {spec.name: (spec.shape, NUMPY_TYPES[spec.datatype]) for spec in model.inputs}
-    return {
-        item.name: np.asarray(getattr(item, end), shapes[item.name][1]).reshape(shapes[item.name][0])
-        for item in profile.inputs
-        if item.name in model.shape_inputs
-    }
-
-
 def _require_fixed_model_runs(opened: OpenModel, model: CheckedModel, structure: Structure) -> None:
     """With fixed shapes and floating-point inputs there is no value a model may refuse."""
     fixed = all(size != -1 and spec.datatype.startswith("FP") for spec in model.inputs for size in spec.shape)
@@ -116,9 +105,9 @@ def _small(structure: Structure, shapes: Shapes) -> bool:
 def _fault(opened: OpenModel, model: CheckedModel, shapes: Shapes, sizes: Tensors) -> str:
     """Why the model does not run at these shapes, or nothing when it does."""
     fault = ""
-    for feeds in attempts(model.inputs, shapes, seed=0):
+    for feeds in attempts(model.inputs, shapes, seed=0, sizes=sizes):
         try:
-            opened.run({**feeds, **sizes})
+            opened.run(feeds)
         except EngineryError as error:
             if error.reason == Reason.BUILD_OUT_OF_MEMORY:
                 LOG.warning("trial ran out of memory", extra={"shapes": shapes})

@@ -3,9 +3,9 @@
 import onnx
 from enginery_store.errors import FinalError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.onnx_files import DEFAULT_DOMAINS, every_graph
-from enginery_builder.wording import quoted
 
 OLDEST_IR = 3
 """The first IR version with opset imports."""

@@ -10,15 +10,29 @@ from enginery_store.requests import EvaluationRef
 
 from enginery_builder.artifacts import FetchedFiles
 from enginery_builder.backend import OpenModel, Tensors
-from enginery_builder.datasets import Dataset, best_batch
+from enginery_builder.datasets import Dataset, best_batch, fewest_samples
+from enginery_builder.measure.latency import WorkingPoint
 from enginery_builder.measure.metrics import Tally, comparable, same_shapes
 from enginery_builder.samples import attempts, seed_of
-from enginery_builder.shapes import Shapes, batch_of
 
 LOG = logging.getLogger(__name__)
 
 SYNTHETIC = "synthetic"
 """Stands in a manifest for the digest of data, where there were none."""
+
+
+def gate_data(
+    inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], asked: EvaluationRef, data: FetchedFiles
+) -> Dataset:
+    """The samples that the gate asks for, in runs that the first profile takes."""
+    return Dataset(
+        data,
+        inputs,
+        best_batch(inputs, profiles),
+        most=asked.samples,
+        least=asked.samples,
+        fewest=fewest_samples(inputs, profiles),
+    )
 
 
 def on_data(
@@ -32,10 +46,9 @@ def on_data(
 ) -> AccuracyRecord:
     """Both run the same samples. Raises FinalError: EvaluationDataInvalid, or EvaluationFailed for useless outputs."""
     tally = Tally(asked.metric)
-    wanted_samples = Dataset(data, inputs, best_batch(inputs, profiles), most=asked.samples, least=asked.samples)
-    for batch in wanted_samples.batches():
-        wanted = _run(reference, batch.feeds, Reason.EVALUATION_DATA_INVALID)
-        found = _run(engine, batch.feeds, Reason.EVALUATION_FAILED)
+    for batch in gate_data(inputs, profiles, asked, data).batches():
+        wanted = _run_data(reference, batch.feeds, Reason.EVALUATION_DATA_INVALID)
+        found = _run_data(engine, batch.feeds, Reason.EVALUATION_FAILED)
         tally.add(wanted, found, batch.labels, batch.samples)
         LOG.info("evaluated", extra={"samples": tally.samples, "of": asked.samples})
     _require_telling(tally)
@@ -43,23 +56,26 @@ def on_data(
 
 
 def on_generated(
-    reference: OpenModel, engine: OpenModel, inputs: Sequence[TensorSpec], shapes: Sequence[Shapes], key: str
+    reference: OpenModel, engine: OpenModel, inputs: Sequence[TensorSpec], points: Sequence[WorkingPoint], key: str
 ) -> AccuracyRecord:
     """MaxAbsError on generated inputs; zero samples where none of them leads to finite outputs in the reference.
 
     Raises FinalError (EvaluationFailed) where the engine fails, or gives NaN or a constant, and the reference does not.
     """
     tally = Tally("MaxAbsError")
-    for case in shapes:
-        for feeds in attempts(inputs, case, seed_of(key)):
+    for point in points:
+        for feeds in attempts(inputs, point.shapes, seed_of(key), point.sizes):
             wanted = _telling(reference, feeds)
             if wanted is None:
                 continue
-            found = _run(engine, feeds, Reason.EVALUATION_FAILED, "a generated input")
+            try:
+                found = engine.run(feeds)
+            except EngineryError as error:
+                raise _not_run(error, Reason.EVALUATION_FAILED, "a generated input") from None
             if not same_shapes(wanted, found):  # shapes that depend on values, of which noise says nothing
-                LOG.info("generated input leads to other shapes", extra={"shapes": case})
+                LOG.info("generated input leads to other shapes", extra={"shapes": point.shapes})
                 continue
-            tally.add(wanted, found, None, batch_of(inputs, case))
+            tally.add(wanted, found, None, point.batch)
             break
     tally.require_alive()
     return tally.record(SYNTHETIC)
@@ -75,11 +91,20 @@ def _telling(reference: OpenModel, feeds: Tensors) -> Tensors | None:
     return outputs if comparable(outputs) else None
 
 
-def _run(model: OpenModel, feeds: Tensors, reason: Reason, what: str = "a batch of the evaluation data") -> Tensors:
+def _run_data(model: OpenModel, feeds: Tensors, reason: Reason) -> Tensors:
+    """`reason` is for what has no better one: inputs that an engine does not take are the data's fault."""
     try:
         return model.run(feeds)
     except EngineryError as error:
-        raise FinalError(f"{what} does not run: {error.message}", reason=reason) from None
+        found = Reason.EVALUATION_DATA_INVALID if error.reason is Reason.INVALID_SHAPES else reason
+        raise _not_run(error, found, "a batch of the evaluation data") from None
+
+
+def _not_run(error: EngineryError, reason: Reason, what: str) -> EngineryError:
+    """A failed device and a lack of memory say nothing of engine or data, and may be gone the next time."""
+    if error.retryable or error.reason is Reason.BUILD_OUT_OF_MEMORY:
+        return error
+    return FinalError(f"{what} does not run: {error.message}", reason=reason)
 
 
 def _require_telling(tally: Tally) -> None:

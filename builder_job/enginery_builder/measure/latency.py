@@ -6,14 +6,14 @@ service under load will show.
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from enginery_store.errors import EngineryError
-from enginery_store.manifest import LatencyRecord, ShapeProfile, TensorSpec
+from enginery_store.manifest import LatencyRecord, PreparedManifest, ShapeProfile, TensorSpec
 
 from enginery_builder.backend import OpenModel, Tensors, leading_is_free
-from enginery_builder.samples import attempts, seed_of
+from enginery_builder.samples import attempts, seed_of, sizes_of
 from enginery_builder.shapes import DEFAULT_PROFILE, GUESSES, Shapes, batch_of, free_shapes, profile_shapes, with_batch
 
 LOG = logging.getLogger(__name__)
@@ -42,10 +42,12 @@ class WorkingPoint:
     batch: int
     shapes: Shapes
     feeds: Tensors
+    sizes: Tensors = field(default_factory=dict)
+    """Inputs whose values are sizes; they are among `feeds` too."""
 
 
 def working_points(
-    opened: OpenModel, inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile], key: str
+    opened: OpenModel, model: PreparedManifest, profiles: Sequence[ShapeProfile], key: str
 ) -> list[WorkingPoint]:
     """For each profile its opt shapes, and batch 1 where the batch is free and within the profile.
 
@@ -53,10 +55,14 @@ def working_points(
     left out; the result may be empty.
     """
     points: dict[tuple[str, int], WorkingPoint] = {}
-    for profile, shapes in _candidates(inputs, profiles):
-        batch = batch_of(inputs, shapes)
-        if (profile, batch) not in points and (feeds := _running(opened, inputs, shapes, key)) is not None:
-            points[profile, batch] = WorkingPoint(profile, batch, shapes, feeds)
+    inputs = model.inputs
+    sizes = {profile.name: sizes_of(inputs, model.shape_inputs, profile, "opt") for profile in profiles}
+    for name, shapes in _candidates(inputs, profiles):
+        batch, fixed = batch_of(inputs, shapes), sizes.get(name, {})
+        if (name, batch) not in points:
+            feeds = _running(opened, attempts(inputs, shapes, seed_of(key), fixed))
+            if feeds is not None:
+                points[name, batch] = WorkingPoint(name, batch, shapes, feeds, fixed)
     return list(points.values())
 
 
@@ -84,12 +90,15 @@ def _candidates(inputs: Sequence[TensorSpec], profiles: Sequence[ShapeProfile]) 
                 yield DEFAULT_PROFILE, free_shapes(inputs, batch, guess)
 
 
-def _running(opened: OpenModel, inputs: Sequence[TensorSpec], shapes: Shapes, key: str) -> Tensors | None:
-    for feeds in attempts(inputs, shapes, seed_of(key)):
+def _running(opened: OpenModel, generated: Iterable[Tensors]) -> Tensors | None:
+    """The first input that the engine takes. Raises PassingError: a device that fails says nothing about inputs."""
+    for feeds in generated:
         try:
             opened.run(feeds)
         except EngineryError as error:
-            LOG.info("generated input refused", extra={"shapes": shapes, "error": error.message})
+            if error.retryable:
+                raise
+            LOG.info("generated input refused", extra={"error": error.message})
         else:
             return feeds
     return None

@@ -19,9 +19,9 @@ import numpy as np
 from enginery_store.errors import FinalError
 from enginery_store.manifest import AccuracyRecord
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 
 from enginery_builder.backend import Array, Tensors
-from enginery_builder.wording import quoted
 
 Metric = Literal["Top1", "Top5", "CosineSimilarity", "MaxAbsError", "MeanAbsError"]
 

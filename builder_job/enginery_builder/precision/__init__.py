@@ -26,13 +26,23 @@ from enginery_builder.precision.samples import (
     calibration_samples,
     gate_samples,
     generated_samples,
+    require_telling,
     samples_of,
 )
 from enginery_builder.precision.sessions import Session
 from enginery_builder.precision.sixteen import lowered
 from enginery_builder.precision.weights import Workbench
 
-__all__ = ["RULES", "Samples", "apply", "calibration_samples", "convert_file", "gate_samples", "samples_of"]
+__all__ = [
+    "RULES",
+    "Samples",
+    "apply",
+    "calibration_samples",
+    "convert_file",
+    "gate_samples",
+    "require_telling",
+    "samples_of",
+]
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +68,8 @@ def apply(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         bench = Workbench(checked.path, Path(scratch) / "bench")
-        made = _made(bench, checked, precision, samples, profiles)
+        samples = samples or _generated(bench, checked, precision, profiles)
+        made = _made(bench, precision, samples)
         files = bench.write(made.lowered.model, folder, PREPARED_MODEL_NAME)
     _require_loadable(files[0], precision.type)
     LOG.info("precision applied", extra={"precision": precision.type, "kept": len(made.lowered.kept_nodes)})
@@ -70,6 +81,7 @@ def apply(
         calibration=made.calibration,
         kept_nodes=made.lowered.kept_nodes,
         notes=made.lowered.notes,
+        measured_on=samples.basis if samples else {},
     )
 
 
@@ -86,19 +98,22 @@ def convert_file(path: Path, precision: PrecisionRef, arrays: Mapping[str, Array
     return apply(checked, precision, samples_of(arrays), folder)
 
 
-def _made(
-    bench: Workbench,
-    checked: CheckedModel,
-    precision: PrecisionRef,
-    samples: Samples | None,
-    profiles: Sequence[ShapeProfile],
-) -> Quantized:
+def _generated(
+    bench: Workbench, checked: CheckedModel, precision: PrecisionRef, profiles: Sequence[ShapeProfile]
+) -> Samples | None:
+    """What overflow in FP16 is looked for on, where no data are given."""
+    if precision.type != "FP16" and not (precision.prequantized and precision.rest == "FP16"):
+        return None
+    return generated_samples(Session(bench.save(bench.skeleton, "generated.onnx")), checked, profiles)
+
+
+def _made(bench: Workbench, precision: PrecisionRef, samples: Samples | None) -> Quantized:
     kind, half_rest = precision.type, precision.rest == "FP16"
+    assert kind != "FP32"  # noqa: S101 - apply() took that way already; for the type checker
     if kind == "BF16":
         return Quantized(lowered(bench, bench.skeleton, kind, None))
-    if samples is None and (kind == "FP16" or precision.prequantized):
-        session = Session(bench.save(bench.skeleton, "generated.onnx"))
-        samples = generated_samples(session, checked.inputs, profiles)
+    if kind != "FP16" and precision.prequantized:
+        return prequantized(bench, kind, samples, half_rest=half_rest)
     if samples is None:
         raise FinalError(
             f"{kind} needs calibration data; give spec.precision.calibration, or a model that is quantized already and"
@@ -107,9 +122,6 @@ def _made(
         )
     if kind == "FP16":
         return Quantized(lowered(bench, bench.skeleton, kind, samples))
-    assert kind != "FP32"  # noqa: S101 - apply() took that way already; for the type checker
-    if precision.prequantized:
-        return prequantized(bench, kind, samples, half_rest=half_rest)
     return calibrated(bench, kind, samples, half_rest=half_rest)
 
 
@@ -120,6 +132,8 @@ def _require_loadable(model: Path, precision: str) -> None:
     try:
         Session(model)
     except EngineryError as error:
+        if error.reason is Reason.BUILD_OUT_OF_MEMORY:
+            raise  # of this pod, not of the model
         raise FinalError(
             f"the model cannot be put into {precision}: {error.message}", reason=Reason.CONVERSION_FAILED
         ) from None

@@ -83,7 +83,7 @@ def calibrated(bench: Workbench, kind: Eight, samples: Samples, *, half_rest: bo
     return Quantized(fp16(bench, made, tensor_types(bench, made), wider, samples), record)
 
 
-def prequantized(bench: Workbench, kind: Eight, samples: Samples, *, half_rest: bool) -> Quantized:
+def prequantized(bench: Workbench, kind: Eight, samples: Samples | None, *, half_rest: bool) -> Quantized:
     """A model that brings its Q/DQ pairs. Raises FinalError (SourceInvalid) for one that has none."""
     model = bench.skeleton
     if not has_pairs(model):

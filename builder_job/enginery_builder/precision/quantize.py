@@ -92,8 +92,10 @@ def scale_of(magnitude: float, kind: Eight) -> np.float32:
 
 
 def scale_name(tensor: str) -> str:
-    """Name of the constant with an activation's scale."""
-    return f"{tensor}_scale"
+    """Name of the constant with the scale of a pair. Not `_scale`, which exporters call tensors of their own: of two
+    constants of one name ONNX Runtime takes the last, and says nothing.
+    """
+    return f"{tensor}_QuantizeLinear_Scale"
 
 
 def dequantized(tensor: str) -> str:
@@ -153,9 +155,9 @@ def _pair(bench: Workbench, made: onnx.ModelProto, scaled: _Scaled, kind: Eight)
     zero = TensorProto.INT8 if kind == "INT8" else TensorProto.FLOAT8E4M3FN
     made.graph.initializer.append(bench.tensor(scale_name(label), scales))
     made.graph.initializer.append(
-        helper.make_tensor(f"{label}_zero_point", zero, list(scales.shape), bytes(scales.size), raw=True)
+        helper.make_tensor(f"{label}_QuantizeLinear_ZeroPoint", zero, list(scales.shape), bytes(scales.size), raw=True)
     )
-    constants = [scale_name(label), f"{label}_zero_point"]
+    constants = [scale_name(label), f"{label}_QuantizeLinear_ZeroPoint"]
     attributes: dict[str, Any] = {} if scaled.axis is None else {"axis": scaled.axis}
     between = f"{label}_QuantizeLinear_Output"
     return [

@@ -106,7 +106,7 @@ class _Probes:
     def _watch_sum(self, node: onnx.NodeProto) -> None:
         """The operator of _SUMS on magnitudes, with those of the node's inputs and attributes that it has too."""
         what, extra, power = _SUMS[node.op_type]
-        magnitudes = f"probe_magnitudes_{len(self.readings)}"
+        magnitudes = f"enginery_magnitudes_{len(self.readings)}"
         self.model.graph.node.append(helper.make_node("Abs", [node.input[0]], [magnitudes]))
         rest = () if what == "GlobalLpPool" else node.input[1:]
         probe = helper.make_node(what, [magnitudes, *rest], [])
@@ -116,7 +116,7 @@ class _Probes:
         self._add(probe, _Reading("sum", node.output[0], power))
 
     def _add(self, probe: onnx.NodeProto, reading: _Reading) -> None:
-        name = f"probe_{len(self.readings)}"
+        name = f"enginery_probe_{len(self.readings)}"
         probe.output.append(name)
         self.model.graph.node.append(probe)
         self.model.graph.output.append(onnx.ValueInfoProto(name=name))

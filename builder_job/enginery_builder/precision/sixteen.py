@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
+from enginery_store.wording import listed
 
 from enginery_builder.precision.half import LEAST_OPSET, Sixteen, to_half
 from enginery_builder.precision.overflow import (
@@ -16,7 +17,6 @@ from enginery_builder.precision.ranges import Ranges, measure_ranges
 from enginery_builder.precision.samples import Samples
 from enginery_builder.precision.sessions import Session, tensor_types
 from enginery_builder.precision.weights import Workbench, with_opset
-from enginery_builder.wording import listed
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,9 @@ def _histogram(values: Array, largest: float) -> npt.NDArray[np.int64]:
     if largest <= 0:
         return np.zeros(BINS, np.int64)
     step = values.size // _COUNTED_VALUES | 1  # odd, so that it visits every channel of a power of two
-    places = np.minimum(np.abs(values.reshape(-1)[::step]) * np.float32(BINS / largest), BINS - 1).astype(np.int64)
+    seen = values.reshape(-1)[::step]
+    seen = seen[np.isfinite(seen)]  # as in `ranges`: a mask of -inf is no magnitude, and NaN has no bin
+    places = np.minimum(np.abs(seen) * np.float32(BINS / largest), BINS - 1).astype(np.int64)
     return np.bincount(places, minlength=BINS)
 
 

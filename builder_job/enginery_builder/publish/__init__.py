@@ -7,13 +7,13 @@ from importlib.metadata import version
 from typing import Any
 
 from enginery_store.identity import prepared_key
-from enginery_store.layout import SOURCE_NAME, engine_folder, prepared_folder
+from enginery_store.layout import MANIFEST_NAME, SOURCE_NAME, Location, engine_folder, prepared_folder
 from enginery_store.manifest import EngineManifest, PreparedManifest
 from enginery_store.requests import BuildRequest, PrepareRequest
 
 from enginery_builder.artifacts import CompiledEngine, ConvertedModel, FetchedFiles, FetchedModel, Measured
-from enginery_builder.precision import RULES, Samples
-from enginery_builder.publish.commit import commit, is_whole, upload
+from enginery_builder.precision import RULES
+from enginery_builder.publish.commit import commit, is_whole, replace, upload
 from enginery_builder.publish.outcomes import final_failures_recorded, record_success, recorded_success
 from enginery_builder.stores import Stores
 
@@ -35,8 +35,13 @@ def published_engine(stores: Stores, key: str) -> bool:
     return is_whole(stores.store, engine_folder(stores.prefix, key), EngineManifest)
 
 
-def key_of_prepared(request: PrepareRequest, source: FetchedFiles, samples: Samples | None) -> str:
-    """Key of what this source becomes at this precision, with what was measured on these samples."""
+def key_of_prepared(
+    request: PrepareRequest, source: FetchedFiles, model: ConvertedModel, converters: Mapping[str, str]
+) -> str:
+    """Key of what this source became: by these converters, at this precision, with what was measured on which inputs.
+
+    Profiles count as far as inputs were generated, or cut into batches, by them: other inputs find other overflow.
+    """
     asked = request.precision
     precision: dict[str, Any] = {"type": asked.type}
     if asked.type != "FP32":
@@ -44,14 +49,14 @@ def key_of_prepared(request: PrepareRequest, source: FetchedFiles, samples: Samp
             "rules": RULES,
             "rest": asked.rest,
             "prequantized": asked.prequantized,
-            "samples": samples.count if samples else 0,
-            "data": samples.digest if samples else "",
+            "measured": dict(model.measured_on),
         }
     return prepared_key(
         source_digest=source.digest,
         source_format=request.source.format,
         precision=precision,
         task=request.source.task,
+        converters=converters,
     )
 
 
@@ -72,6 +77,7 @@ def publish_prepared(
     if is_whole(stores.store, place, PreparedManifest):
         LOG.info("prepared model is in the store already", extra={"prepared": key})
         return
+    files, reference = upload(stores.store, place, model.files), upload(stores.store, place, model.reference)
     manifest = PreparedManifest(
         key=key,
         source_digest=source.digest,
@@ -80,8 +86,9 @@ def publish_prepared(
         precision=model.precision,
         inputs=list(model.checked.inputs),
         outputs=list(model.checked.outputs),
-        files=upload(stores.store, place, model.files),
-        reference_files=upload(stores.store, place, model.reference),
+        shape_inputs=list(model.checked.shape_inputs),
+        files=files,
+        reference_files=reference,
         opset=model.checked.opset,
         calibration=model.calibration,
         kept_nodes=list(model.kept_nodes),
@@ -89,8 +96,22 @@ def publish_prepared(
         created_at=datetime.now(UTC),
     )
     stores.store.write(place / SOURCE_NAME, manifest.to_json())
-    commit(stores, place, manifest.to_json())
+    if not commit(stores, place, manifest.to_json()):
+        _settle(stores, place, manifest, model)
     LOG.info("prepared model published", extra={"prepared": key})
+
+
+def _settle(stores: Stores, place: Location, manifest: PreparedManifest, model: ConvertedModel) -> None:
+    """Another builder committed this key meanwhile. Files have fixed names, as models refer to each other by them, so
+    ours may stand where its manifest promises its own: scales differ in their last bits from one kind of CPU to
+    another. Then everything is stored once more as ours.
+    """
+    other = stores.store.read_document(place / MANIFEST_NAME, PreparedManifest)
+    if other is not None and other.all_files == manifest.all_files:
+        return
+    LOG.warning("replacing a prepared model whose files differ", extra={"prepared": manifest.key})
+    upload(stores.store, place, (*model.files, *model.reference))
+    replace(stores, place, manifest.to_json())
 
 
 def publish_engine(
@@ -110,6 +131,7 @@ def publish_engine(
         extra_files=files[1:],
         inputs=model.manifest.inputs,
         outputs=model.manifest.outputs,
+        shape_inputs=model.manifest.shape_inputs,
         profiles=request.profiles,
         options=request.options,
         precision_requested=request.precision.type,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from enginery_store.errors import EngineryError, FinalError, PassingError
 from enginery_store.reasons import Reason
+from enginery_store.wording import quoted
 from enginery_tensorrt.library import Line
 
 from enginery_builder.tensorrt.failure_texts import NOISE, RULES
-from enginery_builder.wording import quoted
 
 _ERRORS = frozenset({"ERROR", "INTERNAL_ERROR"})
 _UNKNOWN_LIMIT = 300

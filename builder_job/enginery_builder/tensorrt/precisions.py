@@ -90,7 +90,7 @@ def _computes_in(layer: Mapping[str, Any]) -> str:
         return ""
     if "ForeignNode" in str(layer.get("Name")):
         return OPAQUE
-    return _lowest(layer.get("Inputs", ())) or _lowest(layer.get("Outputs", ()))
+    return _lowest(layer.get("Inputs") or ()) or _lowest(layer.get("Outputs") or ())
 
 
 def _lowest(tensors: Any) -> str:

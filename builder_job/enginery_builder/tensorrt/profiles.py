@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from enginery_store.errors import FinalError
 from enginery_store.manifest import InputRange, ShapeProfile
 from enginery_store.reasons import Reason
+from enginery_store.wording import listed, quoted
 from enginery_tensorrt.library import LineKeeper
 
 from enginery_builder.tensorrt.errors import failure
-from enginery_builder.wording import listed, quoted
 
 if TYPE_CHECKING:
     import tensorrt as trt

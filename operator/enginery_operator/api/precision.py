@@ -91,8 +91,8 @@ class Precision(APIType):
             "INT8 and FP8 need accuracyGate, so that a bad model never replaces a good one",
         ),
         (
-            f"!has(self.quantization) || {_QUANTIZED} || self.type == 'Auto'",
-            "quantization is for type INT8, FP8 or Auto; remove quantization or change type",
+            f"!has(self.quantization) || {_QUANTIZED} || (self.type == 'Auto' && self.quantization == 'Calibrate')",
+            "quantization is for type INT8 and FP8, and Calibrate for Auto too; remove quantization or change type",
         ),
     )
 
@@ -104,7 +104,7 @@ class Precision(APIType):
     quantization: Literal["Calibrate", "Prequantized"] | None = Field(
         default=None,
         description="Calibrate: scales are measured on the calibration data. Prequantized: the model carries Q/DQ"
-        " nodes already.",
+        " nodes already, which leaves Auto no choice: write INT8 or FP8.",
     )
     calibration: Calibration | None = Field(default=None, description="Calibration data for INT8, FP8 and Auto.")
     accuracy_gate: AccuracyGate | None = Field(

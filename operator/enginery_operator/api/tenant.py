@@ -164,7 +164,12 @@ class Policy(APIType):
     allowed_precisions: (
         Annotated[list[Literal["Auto", "FP32", "FP16", "BF16", "INT8", "FP8"]], Field(min_length=1, max_length=6)]
         | None
-    ) = Field(default=None, description="Precisions that are allowed; absent: all.", json_schema_extra=SET_LIST)
+    ) = Field(
+        default=None,
+        description="Precisions that are allowed; absent: all. Auto needs every precision allowed that it may come to:"
+        " FP32, on GPUs FP16, and INT8 where the model names calibration data and a gate.",
+        json_schema_extra=SET_LIST,
+    )
     allowed_sources: (
         Annotated[list[Annotated[str, Field(min_length=6, max_length=512)]], Field(min_length=1, max_length=32)] | None
     ) = Field(

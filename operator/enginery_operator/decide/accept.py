@@ -1,12 +1,12 @@
 """May this model be worked on at all? The condition Accepted, as ordered pure checks; the first that fails answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from enginery_store.reasons import Reason
 
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
 from enginery_operator.backends import ONNXRUNTIME, RTX, TENSORRT, backend_of
-from enginery_operator.decide import devices
+from enginery_operator.decide import devices, ladder
 from enginery_operator.decide.seen import Observed, Verdict
 from enginery_operator.targets import profiles
 
@@ -76,12 +76,8 @@ def policy_allows(seen: Observed) -> Verdict | None:
             f"spec.source.format {spec.source.format} is not allowed; write one of"
             f" {', '.join(policy.allowed_formats)}; {ALLOWED}",
         )
-    if policy.allowed_precisions is not None and spec.precision.type not in policy.allowed_precisions:
-        return _fail(
-            Reason.PRECISION_NOT_ALLOWED,
-            f"spec.precision.type {spec.precision.type} is not allowed; write one of"
-            f" {', '.join(policy.allowed_precisions)}; {ALLOWED}",
-        )
+    if (verdict := _precision_is_allowed(seen.model, policy.allowed_precisions)) is not None:
+        return verdict
     for field, uri in locations(seen.model).items():
         what = "model" if field == SOURCE else "data"
         if not source_is_allowed(seen.tenant, uri):
@@ -93,10 +89,27 @@ def policy_allows(seen: Observed) -> Verdict | None:
         if field in seen.foreign:
             return _fail(
                 Reason.SOURCE_NOT_ALLOWED,
-                f"{field} {uri} lies in another tenant's part of the store; copy the {what} to a place of your own and"
-                f" write its address; {ALLOWED}",
+                f"{field} {uri} lies in or around another tenant's part of the store; copy the {what} to a place of"
+                f" your own and write its address; {ALLOWED}",
             )
     return None
+
+
+def _precision_is_allowed(model: InferenceModel, allowed: Sequence[str] | None) -> Verdict | None:
+    """By name; and what Auto may come to is allowed as well."""
+    wanted = model.spec.precision.type
+    if allowed is None:
+        return None
+    steps = ladder.steps(model) if wanted == "Auto" else ()
+    forbidden = [step for step in steps if step not in allowed]
+    if wanted in allowed and not forbidden:
+        return None
+    because = f", as it may come to {', '.join(forbidden)}" if wanted in allowed else ""
+    others = ", ".join(name for name in allowed if name != wanted)
+    advice = f"write one of {others}" if others else "ask the platform team to allow that too"
+    return _fail(
+        Reason.PRECISION_NOT_ALLOWED, f"spec.precision.type {wanted} is not allowed{because}; {advice}; {ALLOWED}"
+    )
 
 
 def this_version_serves_it(seen: Observed) -> Verdict | None:
@@ -147,7 +160,7 @@ def this_version_serves_it(seen: Observed) -> Verdict | None:
 
 
 def backend_fits_the_accelerator(seen: Observed) -> Verdict | None:
-    """The compiler is one for the devices that are asked for."""
+    """The compiler is one for the devices that are asked for, and takes the options."""
     backend, mode = seen.model.spec.build.backend, seen.model.spec.accelerator.mode
     if backend == ONNXRUNTIME and mode != "CPU":
         return _fail(
@@ -160,6 +173,12 @@ def backend_fits_the_accelerator(seen: Observed) -> Verdict | None:
             Reason.INVALID_SPEC,
             f"spec.build.backend {backend} serves on GPUs and spec.accelerator.mode is CPU; write backend ONNXRuntime"
             f" or Auto, or mode GPU or MIG; {FINAL}",
+        )
+    if backend == RTX and (asked := seen.model.spec.build.hardware_compatibility) != "None":
+        return _fail(
+            Reason.INVALID_SPEC,
+            f"spec.build.hardwareCompatibility {asked} is for TensorRT, while engines of TensorRTRTX run on every GPU"
+            f" of their compute capability; write None; {FINAL}",
         )
     return None
 

@@ -7,6 +7,7 @@ the source: it is told here, and SourceVerified holds.
 from enginery_store.reasons import Reason
 
 from enginery_operator.backends import QUANTIZED
+from enginery_operator.decide import jobs
 from enginery_operator.decide.engines import EVALUATION_FAULTS
 from enginery_operator.decide.seen import Observed, Verdict
 
@@ -38,7 +39,8 @@ def calibrated(seen: Observed) -> Verdict:
     if failure is not None and failure.reason in EVALUATION_FAULTS:
         return Verdict("Unknown", Reason.PENDING, "waits for evaluation data that fit the model")
     if outcome is None:
-        return Verdict("Unknown", Reason.RUNNING, f"scales for {precision.type} are measured by the prepare Job")
+        quiet = f"scales for {precision.type} are measured by the prepare Job"
+        return Verdict("Unknown", Reason.RUNNING, jobs.preparing(seen, quiet).message)
     return Verdict("True", Reason.CALIBRATED, f"{_figures(seen)}{notes}")
 
 

@@ -21,7 +21,8 @@ def built(seen: Observed, why: str = "") -> tuple[Verdict, tuple[tuple[EngineSee
     missing = [engine for engine in seen.engines if engine.manifest is None]
     steps = tuple((engine, _step(engine, seen)) for engine in missing)
     if not seen.engines:
-        return Verdict("Unknown", Reason.PENDING, f"waits until {seen.current.precision.type} is prepared"), ()
+        quiet = f"waits until {seen.current.precision.type} is prepared"
+        return Verdict("Unknown", Reason.PENDING, jobs.preparing(seen, quiet).message), ()
     if not missing:
         return Verdict("True", _how(seen), f"{len(seen.engines)} engine(s){why}"), ()
     troubles = [(engine, trouble) for engine in missing if (trouble := _trouble(engine, seen)) is not None]
@@ -102,7 +103,8 @@ def exact(seen: Observed) -> Verdict:
     if failed:
         after = f"asked again every {seen.recheck_seconds} s" if failed[0].reason in jobs.UNNOTICED else _LATER
         return Verdict("False", failed[0].reason, f"{failed[0].message.rstrip('.; ')}; {after}")
-    silent = next((item.trouble for item in seen.engines if item.trouble is not None and item.trouble.passing), None)
+    troubles = (seen.current.outcome_trouble, *(engine.trouble for engine in seen.engines))
+    silent = next((trouble for trouble in troubles if trouble is not None and trouble.passing), None)
     if silent is not None:
         return Verdict("Unknown", silent.reason, f"{silent.message.rstrip('.; ')}; will be retried")
     worst = worst_accuracy(seen.engines)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from enginery_store.reasons import Reason
 
-from enginery_operator.decide.seen import JobSeen, JobStep, Observed
+from enginery_operator.decide.seen import JobSeen, JobStep, Observed, Verdict
 
 RESULT_GRACE_SECONDS = 15
 """After a Job succeeded its result must be in the store; not seen for this long, it was deleted: do the work again."""
@@ -42,10 +42,10 @@ def first_or_wait(job: JobSeen | None, seen: Observed) -> JobStep:
         return JobStep()  # when its pod gave the place back is not known yet: the Job controller's word wakes us
     if (pause := pause_seconds(job, seen)) is not None:
         return _after(job, pause, seen.now)
-    if job.state == "Waiting" and job.pod_created_at is None and (job.trouble is None or job.podless):
+    if job.state == "Waiting" and job.waiting_since is None and (job.trouble is None or job.podless):
         return JobStep(wait_seconds=PODLESS_SECONDS)
     if job.state == "Waiting" and job.trouble is not None and job.trouble.reason in START_TROUBLE:
-        waited = (seen.now - (job.pod_created_at or job.created_at)).total_seconds()
+        waited = (seen.now - (job.waiting_since or job.created_at)).total_seconds()
         if waited >= seen.start_deadline_seconds:
             return JobStep(suspend=job)
         return JobStep(wait_seconds=seen.start_deadline_seconds - waited)
@@ -67,6 +67,26 @@ def pause_seconds(job: JobSeen, seen: Observed) -> float | None:
             return seen.start_deadline_seconds
         case _:
             return None
+
+
+def preparing(seen: Observed, quiet: str) -> Verdict:
+    """How far the prepare Job is whose outcome is not stored; `quiet` says what it does while nothing is wrong."""
+    job = seen.prepare_job
+    if job is None and seen.refusal is not None:
+        message = f"the prepare Job was refused: {seen.refusal.message}; will be retried"
+        return Verdict("Unknown", Reason.PREPARING, message)
+    if job is None or job.trouble is None:
+        return Verdict("Unknown", Reason.PREPARING, quiet)
+    if job.state == "Failed" and not job.trouble.passing:
+        return Verdict(
+            "False", job.trouble.reason, f"{job.trouble.message}; asked again every {seen.recheck_seconds} s"
+        )
+    if job.state in {"Failed", "Suspended"}:
+        pause = pause_seconds(job, seen)
+        return Verdict("Unknown", job.trouble.reason, f"{job.trouble.message}; will retry in {pause:.0f} s")
+    # That a quota is full is QuotaReserved's to say.
+    reason = Reason.PREPARING if job.trouble.reason is Reason.WAITING_FOR_QUOTA else job.trouble.reason
+    return Verdict("Unknown", reason, f"the prepare Job waits: {job.trouble.message}")
 
 
 def recheck(job: JobSeen | None, failed_at: datetime, seen: Observed) -> JobStep:

@@ -2,7 +2,8 @@
 
 The most exact precision that is fast on its device comes first: FP16 on GPUs, FP32 on CPUs. INT8 follows only if the
 latency measured on some target misses spec.objective, and is kept only if the accuracy gate holds. FP16 that fails its
-gate falls back to FP32. All of it follows from what is stored, so that every pass comes to the same answer.
+gate falls back to FP32. All of it follows from what is stored, so that every pass comes to the same answer; only what
+a Job alone can tell (memory, time, credentials) is kept in status.precision.tried, as Jobs are removed.
 """
 
 from collections.abc import Sequence
@@ -16,12 +17,32 @@ from enginery_operator.api.source import Objective
 from enginery_operator.api.v1alpha1 import InferenceModel
 from enginery_operator.backends import ONNXRUNTIME, backend_of
 from enginery_operator.decide.engines import is_exact, worst_accuracy
-from enginery_operator.decide.seen import Candidate, Observed
+from enginery_operator.decide.seen import Candidate, JobSeen, Observed
 
 CHOSEN, MISSED, NOT_MEASURED = "Chosen", "ObjectiveMissed", "NotMeasured"
 """What status.precision.tried says of candidates whose engines are there and exact enough."""
 
 _MORE_EXACT_MAY_MEND = frozenset({Reason.BELOW_THRESHOLD, Reason.EVALUATION_FAILED})
+
+UNRECORDED = frozenset(
+    {
+        Reason.ACCESS_DENIED,
+        Reason.BUILD_FAILED,
+        Reason.BUILD_OUT_OF_MEMORY,
+        Reason.BUILD_TIMEOUT,
+        Reason.CONFIG_ERROR,
+        Reason.CONVERSION_FAILED,
+    }
+)
+"""What a Job may end with that no outcome in the store tells: status remembers it, for as long as the revision is the
+same."""
+
+_WORDLESS = frozenset({Reason.BUILD_FAILED, Reason.CONVERSION_FAILED})
+"""Passing failures of a Job that left no word of its own, such as a compiler that crashes."""
+
+_TRIES = 3
+"""So many Jobs that end without a word rule a precision out: else one crash that always comes would hold up what serves
+well for ever."""
 
 _MEDIAN = 50
 """Builders measure the median and p99: an objective for a percentile above the median is held against p99."""
@@ -53,6 +74,12 @@ def following(model: InferenceModel, candidates: Sequence[Candidate]) -> str | N
     if row.type == "FP16" and row.reason in _MORE_EXACT_MAY_MEND:
         return "FP32"
     return "INT8" if row.reason == MISSED and _can_quantize(model) else None
+
+
+def steps(model: InferenceModel) -> tuple[str, ...]:
+    """Every precision that may come to serve a model with precision Auto."""
+    exact = ("FP32",) if backend_of(model) == ONNXRUNTIME else ("FP16", "FP32")
+    return (*exact, "INT8") if _can_quantize(model) else exact
 
 
 def chosen(model: InferenceModel, candidates: Sequence[Candidate]) -> Candidate:
@@ -99,8 +126,7 @@ def explained(seen: Observed) -> str:
 def _can_quantize(model: InferenceModel) -> bool:
     """INT8 needs scales, and a gate that proves them."""
     precision = model.spec.precision
-    scales = precision.quantization == "Prequantized" or precision.calibration is not None
-    return scales and precision.accuracy_gate is not None
+    return precision.calibration is not None and precision.accuracy_gate is not None
 
 
 def _row(model: InferenceModel, candidate: Candidate) -> Row | None:
@@ -122,12 +148,24 @@ def _row(model: InferenceModel, candidate: Candidate) -> Row | None:
 
 
 def _ruled_out(candidate: Candidate) -> Reason | None:
-    """The final failure of its prepare request or of an engine, stored or told by the Job."""
-    failures = [engine.failure.reason for engine in candidate.engines if engine.failure is not None]
+    """The final failure of its prepare request or of an engine: stored, told by a Job, or remembered from one."""
+    outcomes = (candidate.outcome, *(engine.failure for engine in candidate.engines))
+    stored = [outcome.reason for outcome in outcomes if outcome is not None and outcome.failed]
     jobs = [engine.job for engine in candidate.engines if engine.manifest is None and engine.trouble is None]
-    troubles = [candidate.failure, *(job.trouble for job in jobs if job is not None and job.state == "Failed")]
-    failures += [trouble.reason for trouble in troubles if trouble is not None and not trouble.passing]
-    return failures[0] if failures else None
+    if candidate.outcome is None:
+        jobs.append(candidate.prepare_job)
+    told = [_final_word(job) for job in jobs if job is not None]
+    whole = bool(candidate.engines) and all(engine.manifest is not None for engine in candidate.engines)
+    remembered = None if whole else candidate.given_up
+    return next((reason for reason in (*stored, *told, remembered) if reason is not None), None)
+
+
+def _final_word(job: JobSeen) -> Reason | None:
+    """The reason of a Job's end that rules out what it worked for."""
+    if job.state != "Failed" or job.trouble is None:
+        return None
+    tired = job.trouble.reason in _WORDLESS and job.attempt >= _TRIES
+    return job.trouble.reason if tired or not job.trouble.passing else None
 
 
 def _latency(manifest: EngineManifest, objective: Objective | None) -> Decimal | None:

@@ -44,8 +44,9 @@ class JobSeen:
     attempt: int
     state: Literal["Waiting", "Running", "Succeeded", "Failed", "Suspended"]
     created_at: datetime
-    pod_created_at: datetime | None = None
-    """When the pod that waits was made: a Job's second pod may come long after the Job."""
+    waiting_since: datetime | None = None
+    """Since when the container that waits could have started: the pod was made, or the one before it ended. None while
+    there is no pod that waits."""
     finished_at: datetime | None = None
     """When it succeeded, failed or, for a Job of ours that could not start, was suspended."""
     trouble: Trouble | None = None
@@ -87,6 +88,8 @@ class Candidate:
     outcome_trouble: Trouble | None = None
     prepare_job: JobSeen | None = None
     engines: tuple[EngineSeen, ...] = ()
+    given_up: Reason | None = None
+    """Why status says this revision does without it: what a Job told that may be gone by now."""
 
     @property
     def failure(self) -> Trouble | None:

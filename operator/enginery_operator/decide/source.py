@@ -33,7 +33,9 @@ def _checked(seen: Observed) -> Verdict:
     if failure is not None and failure.reason in calibration.FAULTS | EVALUATION_FAULTS:
         reason = Reason.VERIFIED if seen.model.spec.source.digest else Reason.DIGEST_RECORDED
         return Verdict("True", reason, "the source was checked before any data")
-    return _in_work(seen) if seen.outcome is None else _failed(seen, seen.outcome)
+    if seen.outcome is None:
+        return jobs.preparing(seen, "the source is being fetched and checked")
+    return _failed(seen, seen.outcome)
 
 
 def _step(seen: Observed) -> JobStep:
@@ -61,25 +63,6 @@ def _not_pinned(seen: Observed) -> Verdict:
     if trouble.passing:
         return Verdict("Unknown", trouble.reason, f"{trouble.message}; will be retried")
     return Verdict("False", trouble.reason, f"{trouble.message}; continues by itself when the source changes")
-
-
-def _in_work(seen: Observed) -> Verdict:
-    job = seen.prepare_job
-    if job is None and seen.refusal is not None:
-        message = f"the prepare Job was refused: {seen.refusal.message}; will be retried"
-        return Verdict("Unknown", Reason.PREPARING, message)
-    if job is None or job.trouble is None:
-        return Verdict("Unknown", Reason.PREPARING, "the source is being fetched and checked")
-    if job.state == "Failed" and not job.trouble.passing:
-        return Verdict(
-            "False", job.trouble.reason, f"{job.trouble.message}; asked again every {seen.recheck_seconds} s"
-        )
-    if job.state in {"Failed", "Suspended"}:
-        pause = jobs.pause_seconds(job, seen)
-        return Verdict("Unknown", job.trouble.reason, f"{job.trouble.message}; will retry in {pause:.0f} s")
-    # That a quota is full is QuotaReserved's to say.
-    reason = Reason.PREPARING if job.trouble.reason is Reason.WAITING_FOR_QUOTA else job.trouble.reason
-    return Verdict("Unknown", reason, f"the prepare Job waits: {job.trouble.message}")
 
 
 def _failed(seen: Observed, outcome: Outcome) -> Verdict:

@@ -1,17 +1,20 @@
 """Engines whose outputs died: caught by name, on evaluation data and on generated inputs, whatever the metric says."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from enginery_builder.artifacts import FetchedFiles
-from enginery_builder.backend import Array, OpenModel, open_reference
+from enginery_builder.backend import Array, OpenModel, Tensors, open_reference
 from enginery_builder.measure.accuracy import on_data, on_generated
+from enginery_builder.measure.latency import WorkingPoint, working_points
 from enginery_store.client import file_digest
-from enginery_store.errors import FinalError
-from enginery_store.manifest import TensorSpec
+from enginery_store.errors import EngineryError, FinalError, PassingError
+from enginery_store.manifest import PreparedManifest, TensorSpec
 from enginery_store.reasons import Reason
 from enginery_store.requests import EvaluationRef
 from support.evaluation_files import npz
@@ -19,6 +22,7 @@ from support.onnx_models import FLOAT, constant, model, node, value
 from support.precision_models import normal
 
 X = TensorSpec(name="x", datatype="FP32", shape=[-1, 4])
+POINT = WorkingPoint("p", 8, {"x": (8, 4)}, {})
 
 
 def two_outputs(*after: onnx.NodeProto) -> onnx.ModelProto:
@@ -90,16 +94,70 @@ def test_dead_output_is_found_on_generated_inputs(
 
     with pytest.raises(FinalError) as caught:
         on_generated(
-            opened(tmp_path, "reference", two_outputs()), opened(tmp_path, "engine", make()), [X], [{"x": (8, 4)}], "ab"
+            opened(tmp_path, "reference", two_outputs()), opened(tmp_path, "engine", make()), [X], [POINT], "ab"
         )
     assert caught.value.reason == Reason.EVALUATION_FAILED
     assert words in caught.value.message
 
 
+class Ending:
+    """An engine whose runs end with an error, as those on a device do."""
+
+    def __init__(self, error: EngineryError) -> None:
+        self.error = error
+
+    def run(self, feeds: Tensors) -> Tensors:  # noqa: ARG002 - the protocol's
+        raise self.error
+
+    def device_memory_bytes(self) -> int:
+        return 0
+
+    def output_shapes(self) -> dict[str, list[int]]:
+        return {}
+
+
+ENDS: dict[str, tuple[EngineryError, Reason]] = {
+    "the device failed": (PassingError("lost", reason=Reason.DEVICE_UNAVAILABLE), Reason.DEVICE_UNAVAILABLE),
+    "the slice is full": (FinalError("full", reason=Reason.BUILD_OUT_OF_MEMORY), Reason.BUILD_OUT_OF_MEMORY),
+    "data outside the profiles": (FinalError("9 rows", reason=Reason.INVALID_SHAPES), Reason.EVALUATION_DATA_INVALID),
+    "the engine failed": (FinalError("no", reason=Reason.BUILD_FAILED), Reason.EVALUATION_FAILED),
+}
+
+
+@pytest.mark.parametrize("case", ENDS.values(), ids=ENDS.keys())
+def test_run_that_ends_says_whose_fault_it_is(tmp_path: Path, case: tuple[EngineryError, Reason]) -> None:
+    error, reason = case
+    (tmp_path / "a.npz").write_bytes(npz(x=normal(8, 4)))
+    data = FetchedFiles(tmp_path, {"a.npz": file_digest(tmp_path / "a.npz")}, "sha256:0")
+    asked = EvaluationRef(uri="s3://data/e", metric="MaxAbsError", samples=8, max_degradation=Decimal(1))
+
+    with pytest.raises(EngineryError) as caught:
+        on_data(opened(tmp_path, "reference", two_outputs()), Ending(error), [X], profiles=[], asked=asked, data=data)
+
+    assert caught.value.reason is reason
+    assert caught.value.retryable is error.retryable
+
+
+def test_device_that_fails_is_no_engine_that_takes_no_input() -> None:
+    manifest = prepared([X])
+    lost = Ending(PassingError("lost", reason=Reason.DEVICE_UNAVAILABLE))
+
+    with pytest.raises(PassingError):
+        working_points(lost, manifest, [], "ab")
+    assert working_points(Ending(FinalError("no", reason=Reason.BUILD_FAILED)), manifest, [], "ab") == []
+
+
+def prepared(inputs: list[TensorSpec]) -> PreparedManifest:
+    return PreparedManifest(
+        key="a" * 64, source_digest="sha256:0", source_size_bytes=1, source_format="ONNX", precision="FP32",
+        inputs=inputs, outputs=[], files=[], opset=17, tool_versions={}, created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )  # fmt: skip
+
+
 def test_output_that_is_constant_in_the_reference_too_is_no_fault(tmp_path: Path) -> None:
     reference, engine = (opened(tmp_path, name, ones()) for name in ("reference", "engine"))
 
-    record = on_generated(reference, engine, [X], [{"x": (8, 4)}], "ab")
+    record = on_generated(reference, engine, [X], [POINT], "ab")
 
     assert (record.measured, record.samples) == ("0.000000000", 8)
 
@@ -113,7 +171,7 @@ def test_output_that_varies_less_than_half_precision_shows_may_be_constant(tmp_p
     engine.graph.initializer.append(half)
 
     record = on_generated(
-        opened(tmp_path, "reference", reference), opened(tmp_path, "engine", engine), [X], [{"x": (8, 4)}], "ab"
+        opened(tmp_path, "reference", reference), opened(tmp_path, "engine", engine), [X], [POINT], "ab"
     )
 
     assert 0 < float(record.measured) < 0.01

@@ -91,6 +91,26 @@ def test_dimensions_are_counted_inside_the_model_too(tmp_path: Path) -> None:
         checked(tmp_path, made, backends=["TensorRT"])
 
 
+@pytest.mark.parametrize("kind", ["DOUBLE", "UINT16", "UINT32", "UINT64", "INT16", "STRING"])
+def test_datatypes_that_no_engine_has_are_refused_as_outputs_too(tmp_path: Path, kind: str) -> None:
+    made = one("Cast", V4, (getattr(TensorProto, kind), [4]), to=getattr(TensorProto, kind))
+
+    with pytest.raises(FinalError, match=r"output y is .* which TensorRT does not take") as caught:
+        checked(tmp_path, made, backends=["TensorRT"])
+    assert caught.value.reason == "UnsupportedOperator"
+    checked(tmp_path, made, backends=["ONNXRuntime"])
+
+
+def test_double_precision_inside_a_model_is_no_matter(tmp_path: Path) -> None:
+    made = model(
+        [node("Cast", ["x"], ["d"], to=TensorProto.DOUBLE), node("Cast", ["d"], ["y"], to=FLOAT)],
+        [value("x", *V4)],
+        [value("y", *V4)],
+    )
+
+    assert checked(tmp_path, made, backends=["TensorRT"]).notes == ()
+
+
 def test_shape_values_are_checked_as_values(tmp_path: Path) -> None:
     good = profile(shp=([4, 4], [4, 4], [4, 4]))
     wrong = profile(shp=([4], [4], [4]))

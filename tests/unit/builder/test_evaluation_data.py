@@ -3,6 +3,7 @@
 import io
 import zipfile
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,19 @@ import numpy as np
 import pytest
 from enginery_builder.artifacts import FetchedFiles
 from enginery_builder.datasets import Batch, Dataset, best_batch
+from enginery_builder.measure.accuracy import gate_data
 from enginery_store.client import file_digest
 from enginery_store.errors import FinalError
 from enginery_store.manifest import ShapeProfile, TensorSpec
 from enginery_store.reasons import Reason
+from enginery_store.requests import EvaluationRef
 from support.evaluation_files import npz
+from support.tensorrt_models import profile
 
 X = TensorSpec(name="x", datatype="FP32", shape=[-1, 4])
 FIXED = TensorSpec(name="x", datatype="FP32", shape=[2, 4])
 THRESHOLD = TensorSpec(name="t", datatype="FP32", shape=[])
+TEXT = TensorSpec(name="x", datatype="BYTES", shape=[-1])
 IDS = TensorSpec(name="ids", datatype="INT64", shape=[-1, -1])
 
 
@@ -53,6 +58,33 @@ def test_profile_decides_the_batch(tmp_path: Path) -> None:
     assert [batch.samples for batch in cut(tmp_path, {"a.npz": npz(x=rows(7))}, [X], 7, [profile])] == [3, 3, 1]
 
 
+@pytest.mark.parametrize(
+    ("files", "wanted", "runs"),
+    [([10], 10, [6, 4]), ([9], 9, [5, 4]), ([7], 7, [7]), ([20], 9, [8, 4]), ([3, 5], 5, [5]), ([8, 4], 12, [8, 4])],
+    ids=["a rest", "an odd rest", "one run", "more than wanted", "a short file", "whole runs"],
+)
+def test_no_run_has_fewer_samples_than_an_engine_takes(
+    tmp_path: Path, files: list[int], wanted: int, runs: list[int]
+) -> None:
+    found = read(tmp_path, {f"{number}.npz": npz(x=rows(count)) for number, count in enumerate(files)}, wanted)
+
+    assert [batch.samples for batch in found] == runs
+
+
+def test_files_that_make_no_whole_run_are_too_few(tmp_path: Path) -> None:
+    with pytest.raises(FinalError, match=r"hold 0 samples in whole runs of 4 or more, accuracyGate.samples asks for 6"):
+        read(tmp_path, {"a.npz": npz(x=rows(3)), "b.npz": npz(x=rows(3))}, 6)
+
+
+def read(folder: Path, files: dict[str, bytes], wanted: int) -> list[Batch]:
+    """As for an engine of 4 to 8 rows, best at 8."""
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    data = FetchedFiles(folder, {name: file_digest(folder / name) for name in files}, "sha256:0")
+    asked = EvaluationRef(uri="s3://data/e", metric="MaxAbsError", samples=wanted, max_degradation=Decimal(1))
+    return list(gate_data([X], [profile(x=([4, 4], [8, 4], [8, 4]))], asked, data).batches())
+
+
 def test_fixed_batch_is_never_cut(tmp_path: Path) -> None:
     found = cut(tmp_path, {"a.npz": npz(x=rows(6))}, [FIXED], 3)
 
@@ -83,13 +115,16 @@ def pickled() -> bytes:
     return npz(x=np.array([{"a": 1}], dtype=object))
 
 
-def lying_header() -> bytes:
-    """An .npy header that promises 4 TB."""
-    content = io.BytesIO()
-    np.lib.format.write_array_header_1_0(content, {"descr": "<f4", "fortran_order": False, "shape": (1 << 38, 4)})  # type: ignore[arg-type]
+def headed(kind: str, shape: tuple[int, ...], content: bytes = b"") -> bytes:
+    """An array whose header says this."""
+    return with_header(f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}", content)
+
+
+def with_header(header: str, content: bytes = b"") -> bytes:
+    text = header.encode().ljust(117) + b"\n"
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("x.npy", content.getvalue() + bytes(64))
+        archive.writestr("x.npy", np.lib.format.magic(1, 0) + len(text).to_bytes(2, "little") + text + content)
     return file.getvalue()
 
 
@@ -110,7 +145,11 @@ CASES = {
     "pickled objects": Case(pickled(), ["not an .npz"]),
     "no archive": Case(b"this is no archive", ["not an .npz"]),
     "an archive cut off": Case(npz(x=rows(1000))[:500], ["not an .npz"]),
-    "a header that promises terabytes": Case(lying_header(), ["not an .npz", "cut off"]),
+    "a header that promises terabytes": Case(headed("<f4", (1 << 38, 4), bytes(64)), ["not an .npz", "cut off"]),
+    "any number of elements in no bytes": Case(headed("|S0", (1 << 60,)), ["not an .npz", "without a size"], (TEXT,)),
+    "a header that is no Python": Case(with_header("{'descr': (((("), ["not an .npz"]),
+    "a header indented as no Python is": Case(with_header("if x:\n  1\n 2"), ["not an .npz"]),
+    "a header of numbers without end": Case(with_header("-" * 9000 + "1"), ["not an .npz"]),
     "an empty archive": Case(npz(), ["no array for input x"]),
 }
 

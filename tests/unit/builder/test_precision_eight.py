@@ -91,7 +91,7 @@ def test_fp8_raises_the_opset_and_is_near(tmp_path: Path) -> None:
     converted = convert(convolutions(), tmp_path, "FP8", x=X)
 
     made = loaded(converted)
-    zeros = [tensor.data_type for tensor in made.graph.initializer if tensor.name.endswith("_zero_point")]
+    zeros = [tensor.data_type for tensor in made.graph.initializer if tensor.name.endswith("_ZeroPoint")]
     assert set(zeros) == {TensorProto.FLOAT8E4M3FN}
     assert converted.checked.opset == 19
     assert error(converted, normal(32, 8, 16, 16, seed=5)) < 0.06
@@ -126,7 +126,20 @@ def test_input_that_calibration_never_moved_gets_a_positive_scale(tmp_path: Path
 
     converted = convert(made, tmp_path, "INT8", x=-np.abs(normal(64, 64)))
 
-    assert all(array > 0 for name, array in constants(loaded(converted)).items() if name == "r_scale")
+    assert constants(loaded(converted))["r_QuantizeLinear_Scale"] > 0
+
+
+def test_constant_of_the_model_that_is_called_a_scale_keeps_its_value(tmp_path: Path) -> None:
+    made = model(
+        [node("MatMul", ["x", "W"], ["h"], "fc"), node("Mul", ["h", "x_scale"], ["y"], "mul")],
+        [value("x", FLOAT, ["N", 64])], [value("y", FLOAT, ["N", 10])],
+        [weight("W", 64, 10), constant("x_scale", 7, np.float32)],
+    )  # fmt: skip
+
+    converted = convert(made, tmp_path, "INT8", x=normal(64, 64))
+
+    assert constants(loaded(converted))["x_scale"] == 7
+    assert error(converted, normal(64, 64, seed=5)) < 0.05
 
 
 def test_channel_of_zeros_gets_a_positive_scale(tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_channel_of_zeros_gets_a_positive_scale(tmp_path: Path) -> None:
     values[:, 3] = 0
     made.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "W1"))
 
-    scales = constants(loaded(convert(made, tmp_path, "INT8", x=normal(64, 64))))["W1_axis1_scale"]
+    scales = constants(loaded(convert(made, tmp_path, "INT8", x=normal(64, 64))))["W1_axis1_QuantizeLinear_Scale"]
 
     assert scales.shape == (128,)
     assert (scales > 0).all()
@@ -149,8 +162,21 @@ def test_outlier_of_one_sample_does_not_set_the_scale(tmp_path: Path) -> None:
 
     assert converted.calibration is not None
     assert converted.calibration.method != "MinMax"
-    assert constants(loaded(converted))["x_scale"] < 0.1
+    assert constants(loaded(converted))["x_QuantizeLinear_Scale"] < 0.1
     assert error(converted, normal(64, 64, seed=5)) < 0.05
+
+
+def test_masked_rows_leave_the_histogram_as_it_is(tmp_path: Path) -> None:
+    made = model(
+        [node("Log", ["x"], ["l"], "log"), node("MatMul", ["l", "W"], ["y"], "fc")],  # of 0 and below: -inf and NaN
+        [value("x", FLOAT, ["N", 64])], [value("y", FLOAT, ["N", 10])], [weight("W", 64, 10)],
+    )  # fmt: skip
+    x = np.exp(normal(64, 64))
+    x[3], x[5] = 0, -1
+
+    converted = convert(made, tmp_path, "INT8", x=x)
+
+    assert 2 / 127 < constants(loaded(converted))["l_QuantizeLinear_Scale"] < 6 / 127
 
 
 def test_thresholds_by_hand() -> None:
@@ -225,7 +251,7 @@ def test_engine_of_onnx_runtime_answers_as_the_prepared_model(tmp_path: Path, ki
     converted = convert(convolutions(), tmp_path, kind, x=X)
     backend = OnnxRuntimeBackend()
     order = CompileOrder(
-        converted.files[0], tmp_path, "engine", converted.checked.inputs, [], BuildOptions(), kind,
+        converted.files[0], tmp_path, "engine", [], BuildOptions(), kind,
         Target(accelerator="CPU", architecture=ARCHITECTURE),
     )  # fmt: skip
 

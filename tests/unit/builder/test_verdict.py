@@ -9,10 +9,11 @@ import pytest
 from enginery_builder import verdict
 from enginery_builder.onnxruntime_errors import converted
 from enginery_builder.settings import Settings
-from enginery_builder.wording import MESSAGE_LIMIT, bounded, library_text, listed, quoted
+from enginery_builder.wording import MESSAGE_LIMIT, bounded, library_text
 from enginery_store.errors import EngineryError, FinalError, PassingError, StoreAccessError, StoreTLSError
 from enginery_store.reasons import FINAL_REASONS, Reason
 from enginery_store.requests import EXIT_CODES, TERMINATION_LIMIT_BYTES
+from enginery_store.wording import listed, quoted
 
 ENDS: dict[str, tuple[BaseException, Reason, int, bool]] = {
     "a source that is none": (FinalError("x", reason=Reason.SOURCE_INVALID), Reason.SOURCE_INVALID, 11, False),
@@ -52,11 +53,19 @@ def test_every_reason_with_a_code_ends_with_it_and_final_ones_are_below_fifty(re
     assert (reason in FINAL_REASONS) == (EXIT_CODES[reason] < 50)
 
 
-def test_timeout_names_the_field_to_raise() -> None:
-    left = verdict.timed_out("build", 60)
+@pytest.mark.parametrize(
+    ("command", "bound"),
+    [
+        ("build", "spec.build.timeoutSeconds"),
+        ("prepare", "config.jobs.prepareTimeoutSeconds"),
+        ("fetch", "config.jobs.prepareTimeoutSeconds"),
+    ],
+)
+def test_timeout_names_the_field_to_raise(command: str, bound: str) -> None:
+    left = verdict.timed_out(command, 60)
 
     assert (left.exit_code, left.message.reason) == (26, Reason.BUILD_TIMEOUT)
-    assert "spec.build.timeoutSeconds" in left.message.message
+    assert bound in left.message.message
 
 
 def test_message_fits_the_kubelet_whatever_is_in_it() -> None:

@@ -61,6 +61,24 @@ def test_refusal_is_a_result_that_the_builder_records(pod: Pod) -> None:
     assert [path.name for path in pod.converted.iterdir()] == ["converted.json"]
 
 
+def test_model_that_grows_beyond_what_an_upload_may_be_is_refused(pod: Pod) -> None:
+    with zipfile.ZipFile(pod.source / "net.pt2", "w") as archive:
+        for name in ("models/model.json", "data/weights/model_weights_config.json"):
+            archive.writestr(f"net/{name}", b'{"config": {}}')
+        archive.writestr("net/data/constants/model_constants_config.json", b'{"config": {}}')
+        archive.writestr("net/data/sample_inputs/model.pt", b"")
+        archive.writestr("net/data/weights/weight_0", bytes(100_000))
+
+    code, message = pod.convert(conversion_order("PyTorchExport").model_copy(update={"max_source_bytes": 50_000}))
+
+    refusal = pod.conversion().refusal
+    assert code == 0, message
+    assert refusal is not None
+    assert refusal.reason == Reason.SOURCE_TOO_LARGE
+    assert "more than 50000 bytes" in refusal.message
+    assert [path.name for path in pod.converted.iterdir()] == ["converted.json"]
+
+
 def test_wrong_task_is_refused_before_any_framework_is_imported(pod: Pod) -> None:
     (pod.source / "config.json").write_text(json.dumps({"architectures": ["BertModel"]}))
     (pod.source / "model.safetensors").touch()

@@ -129,6 +129,36 @@ def test_compressed_archive_is_none_of_torchs(tmp_path: Path) -> None:
         copy_judged(bomb, tmp_path / "copy.pt2")
 
 
+def test_entries_that_share_bytes_do_not_multiply_them(tmp_path: Path) -> None:
+    shared = bytes(100_000)
+    headers = [local_header(f"net/data/weights/weight_{number}") for number in (1, 2, 3, 4)]
+    bomb = archive(tmp_path / "m.pt2", GOOD)
+    with zipfile.ZipFile(bomb, "a") as file:
+        whole = b"".join(headers) + shared  # each entry holds the headers of those behind it, and all of them the bytes
+        at = file.start_dir
+        file.writestr("net/data/weights/weight_9", whole)
+        inner = at + len(local_header("net/data/weights/weight_9"))
+        for number in range(4):
+            left = len(whole) - sum(map(len, headers[: number + 1]))
+            info = described(f"net/data/weights/weight_{number + 1}", left)
+            info.header_offset = inner + sum(map(len, headers[:number]))
+            file.filelist.append(info)
+
+    with pytest.raises(FinalError, match=r"none that torch.export.save writes"):
+        copy_judged(bomb, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def local_header(name: str) -> bytes:
+    return described(name, 0).FileHeader()
+
+
+def described(name: str, size: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.CRC, info.file_size, info.compress_size = 0, size, size
+    return info
+
+
 def test_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = archive(tmp_path / "m.pt2", GOOD)
     with zipfile.ZipFile(path, "a") as file, pytest.warns(UserWarning, match="Duplicate"):

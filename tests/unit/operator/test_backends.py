@@ -3,7 +3,7 @@
 import pytest
 from enginery_operator.backends import compiles_for, computes
 from enginery_operator.targets import Offer
-from support.builders import a_node, some_offers
+from support.installation import a_node, some_offers
 
 PRECISIONS = ("FP32", "FP16", "BF16", "INT8", "FP8")
 GPUS: dict[str, tuple[str, bool]] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from enginery_operator.crd import definitions
-from support.builders import schema_of
+from support.api_objects import schema_of
 
 PLURALS = ("inferencemodels", "tenants")
 Node = dict[str, Any]

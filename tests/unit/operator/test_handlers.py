@@ -12,7 +12,8 @@ from enginery_operator.reconcile import Context
 from enginery_operator.render import labels
 from enginery_operator.workqueue import Key, WorkQueue
 from kopf._cogs.aiokits import aiotoggles
-from support.builders import H100, a_cache, a_model, a_tenant, some_settings
+from support.api_objects import a_model, a_tenant
+from support.installation import H100, a_cache, some_settings
 
 
 def test_no_watch_can_be_silent_for_ever() -> None:

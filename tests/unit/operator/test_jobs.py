@@ -6,7 +6,8 @@ import pytest
 from enginery_operator.decide import jobs
 from enginery_operator.decide.seen import JobSeen, JobStep, Observed, Trouble
 from enginery_store.reasons import Reason
-from support.builders import NOW, a_job, ago, an_observed
+from support.api_objects import NOW, ago
+from support.observed import a_job, an_observed
 
 SEEN = an_observed().build()
 PASSING = Trouble(Reason.BUILD_FAILED, "exit code 1", passing=True)
@@ -48,7 +49,7 @@ STEPS: dict[str, tuple[JobSeen | None, JobStep]] = {
     "an image that cannot be pulled has its start deadline": (waiting(590), JobStep(wait_seconds=10)),
     "after the start deadline the place is given back": (job := waiting(600), JobStep(suspend=job)),
     "a later pod of an old Job has a start deadline of its own": (
-        a_job("Waiting", created_at=ago(5000), pod_created_at=ago(590), trouble=PULLING), JobStep(wait_seconds=10)),
+        a_job("Waiting", created_at=ago(5000), waiting_since=ago(590), trouble=PULLING), JobStep(wait_seconds=10)),
     "a wrong configuration likewise": (
         job := waiting(600, Trouble(Reason.CONFIG_ERROR, "no key", passing=True)), JobStep(suspend=job)),
     "no room is waited for, for ever": (
@@ -56,7 +57,7 @@ STEPS: dict[str, tuple[JobSeen | None, JobStep]] = {
     "a queue is waited for, for ever": (
         waiting(90_000, Trouble(Reason.QUEUED, "held", passing=True)), JobStep()),
     "a healthy start has no deadline": (
-        waiting(90_000, None, pod_created_at=ago(90_000)), JobStep()),
+        waiting(90_000, None, waiting_since=ago(90_000)), JobStep()),
     "nothing tells when a pod is refused: look again": (waiting(1, None), JobStep(wait_seconds=jobs.PODLESS_SECONDS)),
     "a refused pod holds no place that suspending would give back": (
         waiting(90_000, Trouble(Reason.CONFIG_ERROR, "no pod is allowed", passing=True), podless=True),

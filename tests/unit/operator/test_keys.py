@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 from enginery_operator import keys
 from enginery_operator.api.v1alpha1 import InferenceModel
-from support.builders import (
-    FINGERPRINT,
-    PREPARED,
-    AModel,
-    a_model,
-    a_node,
-    a_tenant,
-    some_offers,
-    some_settings,
-)
+from support.api_objects import AModel, a_model, a_tenant, defaulted
+from support.installation import a_node, some_offers, some_settings
+from support.observed import FINGERPRINT, PREPARED
 
 SETTINGS = some_settings()
 PREFIX = "s3://enginery/tenants/team-a/"
@@ -118,8 +111,6 @@ def test_the_order_of_fields_changes_nothing() -> None:
 
 def test_writing_out_a_default_changes_nothing() -> None:
     """A tenant who applies what `kubectl get -o yaml` shows gets no new revision."""
-    from support.builders import defaulted
-
     assert three(AModel(defaulted(FULL.body(), "inferencemodels"))) == three(FULL)
 
 

@@ -10,21 +10,9 @@ from enginery_operator.decide.seen import Candidate, EngineSeen, JobSeen, Troubl
 from enginery_operator.status import model_status
 from enginery_store.manifest import LatencyRecord
 from enginery_store.reasons import Reason
-from support.builders import (
-    A10,
-    DIGEST,
-    L40S,
-    AModel,
-    AnObserved,
-    a_candidate,
-    a_job,
-    a_manifest,
-    a_model,
-    ago,
-    an_accuracy,
-    an_observed,
-    an_outcome,
-)
+from support.api_objects import AModel, a_model, ago
+from support.installation import A10, L40S
+from support.observed import DIGEST, AnObserved, a_candidate, a_job, a_manifest, an_accuracy, an_observed, an_outcome
 
 CPU = (
     a_model()
@@ -91,6 +79,10 @@ def refused(model: AModel, reason: Reason) -> Candidate:
     return a_candidate(model.build(), "INT8", outcome=an_outcome(reason, "why"))
 
 
+def crashed(attempt: int, reason: Reason = Reason.BUILD_FAILED) -> JobSeen:
+    return a_job("Failed", attempt=attempt, finished_at=ago(5), trouble=Trouble(reason, "exit code 139", passing=True))
+
+
 CASES: dict[str, tuple[AModel, tuple[Candidate, ...], str | None, str]] = {
     # sentence: (model, candidates so far, what is tried next, what serves or is waited for)
     "a GPU begins with FP16": (GPU, (a_candidate(GPU.build()),), None, "FP16"),
@@ -116,6 +108,17 @@ CASES: dict[str, tuple[AModel, tuple[Candidate, ...], str | None, str]] = {
         None, "FP32"),
     "INT8 cannot be calibrated": (
         CPU, (built(CPU, "FP32", "11"), refused(CPU, Reason.CALIBRATION_DATA_INVALID)), None, "FP32"),
+    "INT8 took more memory than there was, and its Job is gone": (
+        CPU, (built(CPU, "FP32", "11"), replace(working(CPU, "INT8"), given_up=Reason.BUILD_OUT_OF_MEMORY)),
+        None, "FP32"),
+    "INT8 could not be prepared, and its Job is gone": (
+        CPU, (built(CPU, "FP32", "11"), a_candidate(CPU.build(), "INT8", given_up=Reason.ACCESS_DENIED)), None, "FP32"),
+    "an engine that is there after all": (
+        CPU, (built(CPU, "FP32", "11"), replace(built(CPU, "INT8", "5"), given_up=Reason.BUILD_FAILED)), None, "INT8"),
+    "INT8 crashes, which may pass": (CPU, (built(CPU, "FP32", "11"), working(CPU, "INT8", crashed(2))), None, "INT8"),
+    "INT8 crashes again and again": (CPU, (built(CPU, "FP32", "11"), working(CPU, "INT8", crashed(3))), None, "FP32"),
+    "the store is away again and again, which says nothing of INT8": (
+        CPU, (built(CPU, "FP32", "11"), working(CPU, "INT8", crashed(9, Reason.STORE_UNAVAILABLE))), None, "INT8"),
     "no calibration data: INT8 is not tried": (NO_SCALES, (built(NO_SCALES, "FP32", "11"),), None, "FP32"),
     "no gate: INT8 is not tried": (NO_GATE, (built(NO_GATE, "FP32", "11"),), None, "FP32"),
     "FP16 misses its gate: FP32": (GPU, (built(GPU, "FP16", "1", "1", lost="0.5"),), "FP32", "FP16"),
@@ -230,6 +233,28 @@ def test_the_source_stays_verified_while_a_second_precision_is_prepared() -> Non
     assert found["EnginesReady"].message == "waits until INT8 is prepared"
 
 
+def test_what_keeps_a_second_precision_from_being_prepared_is_told() -> None:
+    held = a_job("Waiting", trouble=Trouble(Reason.IMAGE_PULL_FAILED, "image x: not found", passing=True))
+    asked = a_candidate(CPU.build(), "INT8", prepare_job=held)
+    found = decide(observed(CPU, built(CPU, "FP32", "14.2"), asked).build()).conditions
+    for name in ("Calibrated", "EnginesReady", "Ready"):
+        assert (found[name].status, found[name].message) == ("Unknown", "the prepare Job waits: image x: not found")
+
+
+STEPS = {
+    "a CPU": (CPU, ("FP32", "INT8")),
+    "a GPU": (GPU, ("FP16", "FP32", "INT8")),
+    "a CPU without calibration data": (NO_SCALES, ("FP32",)),
+    "a CPU without a gate": (NO_GATE, ("FP32",)),
+}
+
+
+@pytest.mark.parametrize("sentence", STEPS)
+def test_every_precision_that_may_serve_is_known_beforehand(sentence: str) -> None:
+    model, want = STEPS[sentence]
+    assert ladder.steps(model.build()) == want
+
+
 def test_a_second_precision_gets_jobs_of_its_own() -> None:
     first = built(CPU, "FP32", "14.2")
     assert decide(observed(CPU, first, a_candidate(CPU.build(), "INT8")).build()).prepare.create_attempt == 1
@@ -249,6 +274,15 @@ def test_a_stopped_model_tries_nothing_more() -> None:
     assert found.prepare.create_attempt is None
     assert found.conditions["SourceVerified"].holds
     assert found.conditions["Calibrated"].message == "stopped: no Job is started"
+
+
+def test_what_another_revision_tried_is_not_told_of_this_one() -> None:
+    """A step that was given up would count as given up here."""
+    before = {"targetRevision": "resnet50-01d01d01", "precision": {"effective": "INT8", "tried": [{"type": "INT8"}]}}
+    seen = observed(CPU).seen
+    assert model_status(seen, decide(seen), before)["precision"] == {"effective": "INT8"}
+    same = before | {"targetRevision": seen.revision}
+    assert model_status(seen, decide(seen), same)["precision"] == before["precision"]
 
 
 def test_an_outage_takes_nothing_back_of_what_was_tried() -> None:

@@ -18,25 +18,9 @@ from enginery_operator.workloads import parse_time
 from enginery_store.manifest import LatencyRecord
 from enginery_store.reasons import Reason
 from enginery_store.requests import Outcome, StoreAccess
-from support.builders import (
-    FINGERPRINT,
-    L40S,
-    NOW,
-    PREPARED,
-    AModel,
-    ANode,
-    ATenant,
-    a_cache,
-    a_manifest,
-    a_model,
-    a_node,
-    a_tenant,
-    ago,
-    an_outcome,
-    some_offers,
-    some_settings,
-    stamp,
-)
+from support.api_objects import NOW, AModel, ATenant, a_model, a_tenant, ago, stamp
+from support.installation import L40S, ANode, a_cache, a_node, some_offers, some_settings
+from support.observed import FINGERPRINT, PREPARED, a_manifest, an_outcome
 
 SETTINGS = some_settings()
 REPLACED = f"sha256:{'0' * 64}"
@@ -299,6 +283,24 @@ async def test_a_precision_is_looked_at_only_when_what_is_stored_asks_for_it(sen
     assert seen.current.precision.type == counts
 
 
+TRIED = [{"type": "INT8", "accepted": False, "reason": "BuildOutOfMemory"}]
+GIVEN_UP: dict[str, tuple[str, list[dict[str, Any]], str]] = {
+    # sentence: (targetRevision in status, what status says was tried, what serves or is waited for)
+    "by this revision": (keys.revision_name(AUTO.build(), FINGERPRINT), TRIED, "FP32"),
+    "by another revision": ("resnet50-01d01d01", TRIED, "INT8"),
+    "not at all": (keys.revision_name(AUTO.build(), FINGERPRINT), [], "INT8"),
+    "for a reason that the store tells itself": (
+        keys.revision_name(AUTO.build(), FINGERPRINT), [TRIED[0] | {"reason": "CalibrationDataInvalid"}], "INT8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", GIVEN_UP)
+async def test_a_step_that_was_given_up_is_not_taken_again_when_its_job_is_gone(sentence: str) -> None:
+    revision, tried, want = GIVEN_UP[sentence]
+    status = {"source": SOURCE, "targetRevision": revision, "precision": {"effective": "FP32", "tried": tried}}
+    assert (await look(AUTO.with_status(status), Ladder("FP32"))).current.precision.type == want
+
+
 async def test_every_step_is_of_one_revision() -> None:
     found = {(await look(AUTO, Ladder(*stored))).revision for stored, _, _ in LADDERS.values()}
     assert len(found) == 1
@@ -360,7 +362,7 @@ async def test_data_in_another_tenants_part_of_the_store_are_not_accepted(field:
     seen = await observe(model.build(), cache=cache, store=Store(), settings=SETTINGS, now=NOW)
     accepted = decide(seen).conditions["Accepted"]
     assert (accepted.status, accepted.reason) == ("False", Reason.SOURCE_NOT_ALLOWED)
-    assert accepted.message.startswith(f"spec.precision.{field}.uri {FOREIGN} lies in another tenant's part")
+    assert accepted.message.startswith(f"spec.precision.{field}.uri {FOREIGN} lies in or around another tenant's part")
 
 
 async def test_images_that_an_installation_lacks_are_named_as_the_chart_does() -> None:

@@ -12,7 +12,8 @@ from enginery_operator.render import labels
 from enginery_operator.stored import ModelStore
 from enginery_store.requests import StoreAccess
 from kubernetes.aio import client
-from support.builders import NOW, a_cache, a_model, a_node, some_settings
+from support.api_objects import NOW, a_model
+from support.installation import a_cache, a_node, some_settings
 
 SETTINGS = some_settings(store=StoreAccess(endpoint="http://127.0.0.1:9"))
 MODEL = a_model().with_status({"currentRevision": "resnet50-01d01d01"})

@@ -22,20 +22,9 @@ from enginery_operator.workqueue import Key
 from enginery_store.reasons import Reason
 from enginery_store.requests import Outcome, PrepareRequest, StoreAccess
 from kubernetes.aio import client
-from support.builders import (
-    FINGERPRINT,
-    NOW,
-    ATenant,
-    a_cache,
-    a_manifest,
-    a_model,
-    a_node,
-    a_tenant,
-    an_observed,
-    an_outcome,
-    some_offers,
-    some_settings,
-)
+from support.api_objects import NOW, ATenant, a_model, a_tenant
+from support.installation import a_cache, a_node, some_offers, some_settings
+from support.observed import FINGERPRINT, a_manifest, an_observed, an_outcome
 
 MODEL = Key("InferenceModel", "team-a", "resnet50")
 SETTINGS = some_settings(store=StoreAccess(endpoint="http://127.0.0.1:9"))

@@ -16,23 +16,10 @@ from enginery_operator.settings import Jobs, Settings
 from enginery_operator.targets import matching
 from enginery_store.reasons import FINAL_REASONS, Reason
 from enginery_store.requests import EXIT_CODES, BuildRequest, PrepareRequest, ServeRequest, StoreAccess
-from support.builders import (
-    A10,
-    FINGERPRINT,
-    H100,
-    H200,
-    IMAGES,
-    L40S,
-    PREPARED,
-    AModel,
-    ATenant,
-    a_model,
-    a_node,
-    a_tenant,
-    some_offers,
-    some_settings,
-)
+from support.api_objects import AModel, ATenant, a_model, a_tenant
 from support.golden import assert_golden
+from support.installation import A10, H100, H200, IMAGES, L40S, a_node, some_offers, some_settings
+from support.observed import FINGERPRINT, PREPARED
 from support.pod_security import violations
 
 VERSION = "1.36"

@@ -4,7 +4,8 @@ import pytest
 from enginery_operator.decide import decide
 from enginery_operator.decide.seen import Rollout, Trouble
 from enginery_store.reasons import Reason
-from support.builders import AModel, AnObserved, a_model, a_revision, a_tenant, an_observed
+from support.api_objects import AModel, a_model, a_tenant
+from support.observed import AnObserved, a_revision, an_observed
 
 OLD = "resnet50-01d01d01"
 NEW = str(an_observed().seen.revision)

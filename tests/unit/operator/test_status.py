@@ -11,20 +11,9 @@ from enginery_operator.decide.seen import Observed, Trouble, Verdict
 from enginery_operator.status import model_status, status_object, tenant_status
 from enginery_store.manifest import LatencyRecord
 from enginery_store.reasons import Reason
-from support.builders import (
-    H100,
-    NOW,
-    AnObserved,
-    a_job,
-    a_model,
-    a_node,
-    a_tenant,
-    ago,
-    an_accuracy,
-    an_observed,
-    an_outcome,
-    schema_of,
-)
+from support.api_objects import NOW, a_model, a_tenant, ago, schema_of
+from support.installation import H100, a_node
+from support.observed import AnObserved, a_job, an_accuracy, an_observed, an_outcome
 
 READY = Verdict("True", Reason.SERVING, "serves")
 NOT_READY = Verdict("False", Reason.BUILDING, "builds")

@@ -6,7 +6,8 @@ from enginery_operator.decide import decide
 from enginery_operator.decide.seen import Trouble
 from enginery_operator.status import Status, model_status
 from enginery_store.reasons import Reason
-from support.builders import NOW, AnObserved, an_observed
+from support.api_objects import NOW
+from support.observed import AnObserved, an_observed
 
 SILENT = Trouble(Reason.STORE_UNAVAILABLE, "the store does not answer", passing=True)
 

@@ -3,7 +3,7 @@
 import pytest
 from enginery_operator.api.precision import Accelerator
 from enginery_operator.targets import matching, offers, profiles
-from support.builders import H100, ANode, a_cache, a_node, some_offers
+from support.installation import H100, ANode, a_cache, a_node, some_offers
 
 STATE = "nvidia.com/mig.config.state"
 SHARING = "nvidia.com/gpu.sharing-strategy"

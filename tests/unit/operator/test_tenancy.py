@@ -7,7 +7,8 @@ from enginery_operator.cache import Cache
 from enginery_operator.decide.seen import Trouble
 from enginery_operator.settings import Settings, Tenancy
 from enginery_store.reasons import Reason
-from support.builders import ATenant, a_cache, a_model, a_tenant, ago, some_settings, stamp
+from support.api_objects import ATenant, a_model, a_tenant, ago, stamp
+from support.installation import a_cache, some_settings
 
 SETTINGS = some_settings()
 NAMESPACES = {"team-a": {"team": "a"}, "team-a-dev": {"team": "a", "env": "dev"}, "kube-system": {}, "other": {}}
@@ -44,6 +45,24 @@ def test_namespaces_are_claimed_as_kubernetes_selects(sentence: str) -> None:
     every = NAMESPACES | {"enginery-system": {}}
     wanted = Namespaces.model_validate(spec)
     assert sorted(name for name, labels in every.items() if tenancy.claims(wanted, name, labels)) == want
+
+
+PLACES = {
+    # location: whether it is, or holds, something of team-b
+    "s3://enginery/tenants/team-b/": True,
+    "s3://enginery//tenants/team-b/engines/m.onnx": True,
+    "s3://enginery/tenants/": True,
+    "s3://enginery/": True,
+    "s3://enginery/tenants/team-b-dev/": False,
+    "s3://enginery/tenants/team-a/": False,
+    "s3://models/": False,
+}
+
+
+@pytest.mark.parametrize("uri", PLACES)
+def test_a_location_around_another_tenants_part_is_as_foreign_as_one_in_it(uri: str) -> None:
+    cache = a_cache(tenants=(a_tenant(), a_tenant("team-b")))
+    assert tenancy.in_foreign_prefix(a_tenant().build(), uri, cache) is PLACES[uri]
 
 
 def test_the_older_of_two_tenants_has_the_namespace() -> None:

@@ -53,6 +53,7 @@ def converting(*containers: dict[str, Any], phase: str = "Pending") -> Any:
     return a_pod(phase, initContainerStatuses=found, containerStatuses=[waiting])
 
 
+OUT_OF_MEMORY = "the container ran out of memory; raise the installation's config.jobs.memoryLimit"
 FETCHED = {"state": {"terminated": {"exitCode": 0, "reason": "Completed", "message": word("Preparing")}}}
 
 
@@ -123,17 +124,17 @@ JOBS: dict[str, tuple[Any, list[Any], str, Trouble | None, int | None]] = {
         Trouble(Reason.BUILD_FAILED, "the Job failed: exit code 1", passing=True), 1),
     "out of memory": (
         a_job(FAILED), [ended(137, "", "OOMKilled")], "Failed",
-        Trouble(Reason.BUILD_OUT_OF_MEMORY, "the container ran out of memory"), 137),
+        Trouble(Reason.BUILD_OUT_OF_MEMORY, OUT_OF_MEMORY), 137),
     "killed without a word": (
         a_job(FAILED), [ended(137)], "Failed",
         Trouble(Reason.BUILD_FAILED, "the Job failed: exit code 137", passing=True), 137),
     "beyond the Job's deadline": (
         a_job(DEADLINE), [], "Failed",
-        Trouble(Reason.BUILD_TIMEOUT, "the Job ran longer than its deadline; raise build.timeoutSeconds"), None),
+        Trouble(Reason.BUILD_TIMEOUT, "the Job ran longer than its deadline; raise spec.build.timeoutSeconds"), None),
     "beyond the pod's deadline": (
         a_job(FAILED), [ended(143, reason="Error") | {"status": {
             "phase": "Failed", "reason": "DeadlineExceeded", "message": "Pod was active too long"}}], "Failed",
-        Trouble(Reason.BUILD_TIMEOUT, "the Job ran longer than its deadline; raise build.timeoutSeconds"), None),
+        Trouble(Reason.BUILD_TIMEOUT, "the Job ran longer than its deadline; raise spec.build.timeoutSeconds"), None),
     "a word goes before a deadline": (
         a_job(DEADLINE), [ended(26, word("BuildTimeout"))], "Failed", Trouble(Reason.BUILD_TIMEOUT, "said so"), 26),
     "a converter at work": (
@@ -148,7 +149,7 @@ JOBS: dict[str, tuple[Any, list[Any], str, Trouble | None, int | None]] = {
     "a converter out of memory": (
         a_job(FAILED), [converting(
             FETCHED, {"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}, phase="Failed")],
-        "Failed", Trouble(Reason.BUILD_OUT_OF_MEMORY, "the container ran out of memory"), 137),
+        "Failed", Trouble(Reason.BUILD_OUT_OF_MEMORY, OUT_OF_MEMORY), 137),
     "after a conversion the builder's own word counts": (
         a_job(FAILED), [ended(30, word("CalibrationDataInvalid"), initContainerStatuses=[
             {"name": "fetch", "image": "b:1"} | FETCHED])],
@@ -181,7 +182,27 @@ def test_an_attempt_that_nobody_of_ours_wrote_is_the_first(text: str) -> None:
 
 def test_a_waiting_job_tells_since_when_its_latest_pod_waits() -> None:
     found = job_seen(a_job(), [a_pod("Failed"), a_pod(created=LATER)], stage_failure=Reason.BUILD_FAILED)
-    assert (found.state, found.pod_created_at) == ("Waiting", datetime(2026, 3, 1, 12, 5, tzinfo=UTC))
+    assert (found.state, found.waiting_since) == ("Waiting", datetime(2026, 3, 1, 12, 5, tzinfo=UTC))
+
+
+def test_a_prepare_job_that_took_too_long_names_the_installations_bound() -> None:
+    found = job_seen(a_job(DEADLINE), [], stage_failure=Reason.CONVERSION_FAILED)
+    assert found.trouble is not None
+    assert found.trouble.message.endswith("raise the installation's config.jobs.prepareTimeoutSeconds")
+
+
+def test_what_earlier_containers_took_is_no_time_that_the_next_one_waited() -> None:
+    """A long download, and then a registry that hiccups, is no reason to give the place back at once."""
+    pod = a_pod()
+    ended = {"exitCode": 0, "finishedAt": "2026-03-01T12:20:00Z"}
+    pod["status"]["initContainerStatuses"] = [
+        {"name": "fetch", "state": {"terminated": ended}},
+        {"name": "convert", "image": "c:1", "state": {"waiting": {"reason": "ErrImagePull"}}},
+    ]
+    found = job_seen(a_job(), [pod], stage_failure=Reason.BUILD_FAILED)
+    assert found.waiting_since == datetime(2026, 3, 1, 12, 20, tzinfo=UTC)
+    assert found.trouble is not None
+    assert found.trouble.reason is Reason.IMAGE_PULL_FAILED
 
 
 def test_no_foreign_text_reaches_the_tenant() -> None:

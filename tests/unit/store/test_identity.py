@@ -104,6 +104,8 @@ def test_keys_are_pinned_forever() -> None:
     """A changed value here means that every stored artifact is built again: raise KEY_SCHEME on purpose only."""
     assert digest_of({"b": [1, "ä"], "a": None}) == digest_of(json.loads('{ "a": null, "b": [1, "\\u00e4"] }'))
     assert prepared_key(**PREPARED) == "222f35b0ef6b231345642b528d9e175603fb1a0eddfa55293e38679e704caaab"
+    assert prepared_key(**PREPARED, converters={}) == prepared_key(**PREPARED)
+    assert prepared_key(**PREPARED, converters={"torch": "2.15.0"}) != prepared_key(**PREPARED)
     assert engine_key(**ENGINE) == "3c65e480992eb9fb9d38a857d74eb7e4272ff41ce64c2e72d2d88c0fc488ccee"
 
 

@@ -6,7 +6,7 @@ import pytest
 from enginery_builder.backend import CompileOrder
 from enginery_builder.tensorrt.rtx import RTXBackend
 from enginery_store.errors import PassingError
-from enginery_store.manifest import BuildOptions, InputRange, ShapeProfile, Target, TensorSpec
+from enginery_store.manifest import BuildOptions, InputRange, ShapeProfile, Target
 from enginery_store.reasons import Reason
 from enginery_tensorrt.engine import open_engine, refusal
 from enginery_tensorrt.errors import EngineRefusedError
@@ -23,7 +23,6 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model=folder / "model.onnx",
         folder=folder,
         name="engine",
-        inputs=[TensorSpec(name="x", datatype="FP32", shape=[-1, 4])],
         profiles=[ShapeProfile(name="p", inputs=[InputRange(name="x", min=[1, 4], opt=[2, 4], max=[8, 4])])],
         options=BuildOptions(),
         precision="FP32",

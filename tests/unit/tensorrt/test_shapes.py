@@ -40,3 +40,16 @@ def test_another_number_of_dimensions_fits_nothing() -> None:
 
 def test_a_fixed_scalar_fits() -> None:
     assert narrowest([ProfileRange({"x": ()}, {"x": ()})], {"x": ()}) == 0
+
+
+def test_values_that_tensorrt_does_not_tell_are_left_to_it() -> None:
+    told = ProfileRange({"size": (1,)}, {"size": (9,)}, frozenset({"size"}))  # 8.6: of two values the first
+    assert narrowest([told], {"size": (9, 4)}) == 0
+    with pytest.raises(InputRefusedError, match=r"input 'size' is \[10, 4\], the engine takes \[1\] to \[9\]"):
+        narrowest([told], {"size": (10, 4)})
+
+
+def test_all_values_that_are_told_are_compared() -> None:
+    told = ProfileRange({"size": (1, 4)}, {"size": (9, 4)}, frozenset({"size"}))
+    with pytest.raises(InputRefusedError, match=r"input 'size' is \[9, 5\]"):
+        narrowest([told], {"size": (9, 5)})
