@@ -26,6 +26,9 @@ SOURCE_CREDENTIALS_FOLDER = PurePosixPath("/var/run/secrets/enginery/source")
 SIGNING_KEY_NAME = "signing.key"
 """Key of the builder Secret with the Ed25519 private key (PEM) that signs manifests."""
 
+OVERFLOW_SAMPLES = 128
+"""Samples of the gate's data that show which activations leave the range of FP16."""
+
 TERMINATION_LIMIT_BYTES = 4096
 """The kubelet keeps no more of a termination message."""
 

@@ -9,16 +9,21 @@ from typing import Any
 
 from enginery_store import identity
 from enginery_store.manifest import BuildOptions, ShapeProfile
-from enginery_store.requests import Batching, CalibrationRef, EvaluationRef, PrecisionRef, SourceRef, StoreAccess
+from enginery_store.requests import (
+    OVERFLOW_SAMPLES,
+    Batching,
+    CalibrationRef,
+    EvaluationRef,
+    PrecisionRef,
+    SourceRef,
+    StoreAccess,
+)
 
 from enginery_operator.api.schema import APIType
 from enginery_operator.api.v1alpha1 import InferenceModel, Tenant
 from enginery_operator.backends import ONNXRUNTIME, QUANTIZED, RTX, backend_of
 from enginery_operator.settings import Settings
 from enginery_operator.targets import Offer
-
-OVERFLOW_SAMPLES = 300
-"""Samples of the gate's data that show which activations leave the range of FP16 or BF16."""
 
 REVISION_HASH_LENGTH = 8
 """Hex digits of a revision's name after the model's."""
@@ -93,7 +98,7 @@ def _calibration(model: InferenceModel, precision: str) -> CalibrationRef | None
     gate, given = model.spec.precision.accuracy_gate, model.spec.precision.calibration
     if precision in QUANTIZED and given is not None and given.uri is not None:
         return CalibrationRef(uri=given.uri, samples=given.samples, evaluation_uri=gate.uri if gate else "")
-    if precision in {"FP16", "BF16"} and gate is not None:
+    if precision == "FP16" and gate is not None:  # BF16 has the range of FP32
         return CalibrationRef(uri=gate.uri, samples=min(gate.samples, OVERFLOW_SAMPLES))
     return None
 

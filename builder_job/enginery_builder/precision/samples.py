@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 from enginery_store.errors import EngineryError
 from enginery_store.manifest import ShapeProfile, TensorSpec
+from enginery_store.requests import OVERFLOW_SAMPLES
 
 from enginery_builder.artifacts import CheckedModel, FetchedFiles
 from enginery_builder.backend import Array, Tensors
@@ -21,9 +22,6 @@ from enginery_builder.shapes import GUESSES, free_shapes, profile_shapes, with_b
 
 CALIBRATION_BATCH = 8
 """Samples of one calibration run, if the profile allows: activations of more would take gigabytes."""
-
-OVERFLOW_SAMPLES = 128
-"""Samples of the gate's data on which overflow is looked for."""
 
 COMPARED_SAMPLES = 1000
 """Evaluation samples that calibration data are compared with."""

@@ -67,7 +67,7 @@ class AccuracyGate(APIType):
         " '0.010'."
     )
     samples: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1000, description="At most this many samples are evaluated. Example: 1000."
+        default=1000, description="So many samples are evaluated; the data must hold them. Example: 1000."
     )
 
 

@@ -166,10 +166,11 @@ PRECISIONS: dict[str, tuple[AModel, str, dict[str, Any]]] = {
     "FP16 without data": (a_model().with_gpu(), "FP16", {}),
     "FP16 looks for overflow on the gate's data": (
         a_model().with_gpu().with_gate(), "FP16",
-        {"calibration": {"uri": "s3://models/team-a/evaluation/", "samples": 300}}),
-    "BF16 on a gate with few samples": (
-        a_model().with_gpu().with_gate().having("spec.precision.accuracyGate.samples", 20), "BF16",
+        {"calibration": {"uri": "s3://models/team-a/evaluation/", "samples": 128}}),
+    "FP16 on a gate with few samples": (
+        a_model().with_gpu().with_gate().having("spec.precision.accuracyGate.samples", 20), "FP16",
         {"calibration": {"uri": "s3://models/team-a/evaluation/", "samples": 20}}),
+    "BF16 has the range of FP32": (a_model().with_gpu().with_gate(), "BF16", {}),
     "INT8 on a GPU: the rest is FP16": (
         a_model().with_gpu().with_gate().having("spec.precision.calibration", CALIBRATION), "INT8",
         {"rest": "FP16", "calibration": CALIBRATION | {"evaluationUri": "s3://models/team-a/evaluation/"}}),
