@@ -118,6 +118,11 @@ class Http1(asyncio.Protocol):
         self._current: Exchange | None = None
         self._in_head = False
         self._head_bytes = 0
+        """Of the head that is being read: what the parser gave of it."""
+        self._raw_head_bytes = 0
+        """Of the same head: what came of it in chunks that hold nothing else."""
+        self._begun = 0
+        """Requests whose first byte came in the chunk in hand."""
 
     # --- asyncio
 
@@ -131,14 +136,16 @@ class Http1(asyncio.Protocol):
         """Feed the parser; what follows a last request is read and forgotten."""
         if self._finished:
             return
+        before, self._begun = self._current, 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._finish()
         except httptools.HttpParserError as error:
             self._refuse(InvalidRequestError(f"not valid HTTP/1.1: {error}"))
-        if self._in_head:
-            self._head_bytes += len(data)
+        alone = self._current is before or (before is None and self._begun == 1)
+        if self._in_head and alone:  # before it in a chunk may be any number of whole requests
+            self._raw_head_bytes += len(data)
             self._check_head()
 
     def eof_received(self) -> bool:
@@ -174,7 +181,8 @@ class Http1(asyncio.Protocol):
             return
         self._current = Exchange(self)
         self._in_head = True
-        self._head_bytes = 0
+        self._begun += 1
+        self._head_bytes = self._raw_head_bytes = 0
         self.deadline = self._loop.time() + self.port.settings.header_timeout_seconds
 
     def on_url(self, url: bytes) -> None:
@@ -320,7 +328,7 @@ class Http1(asyncio.Protocol):
 
     def _check_head(self) -> None:
         limit = self.port.settings.max_header_bytes
-        if self._head_bytes > limit and self._current is not None:
+        if max(self._head_bytes, self._raw_head_bytes) > limit and self._current is not None:
             self._refuse(HeaderTooLargeError(f"request line and headers are larger than {limit} bytes"))
 
     def _next_deadline(self) -> float:

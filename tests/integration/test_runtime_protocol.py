@@ -257,6 +257,16 @@ def test_pipelined_requests_are_answered_in_order(tiny: RuntimeProcess) -> None:
     assert [json.loads(body)["id"] for _, body in answers[::2]] == [str(number) for number in range(many)]
 
 
+def test_head_that_is_cut_by_a_read_is_not_measured_by_the_requests_before_it(tiny: RuntimeProcess) -> None:
+    """A read may end anywhere: here within a head, behind more bytes of whole requests than a head may have."""
+    whole = b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\nX-Filler: %b\r\n\r\n" % (b"x" * 500)
+    with socket.create_connection(("127.0.0.1", tiny.rest_port), timeout=20) as client:
+        client.sendall(50 * whole + whole[:100])
+        before = read_answers(client, 50)
+        client.sendall(whole[100:])
+        assert {status for status, _ in [*before, *read_answers(client, 1)]} == {200}
+
+
 def test_client_that_expects_100_gets_it(tiny: RuntimeProcess) -> None:
     head = b"POST /v2/models/tiny/infer HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     with socket.create_connection(("127.0.0.1", tiny.rest_port), timeout=10) as client:
