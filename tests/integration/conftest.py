@@ -1,8 +1,11 @@
-"""Fixtures of the integration tests: real S3 servers, a bucket of one's own."""
+"""Fixtures of the integration tests: real S3 servers, a bucket of one's own, a builder that works on it."""
 
+import importlib.resources
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from support.builder_runs import Workbench
 from support.s3_servers import OTHER_IS_NAMED, Bucket, S3Server, moto_server, other_server
 
 
@@ -31,3 +34,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def bucket(s3_server: S3Server) -> Bucket:
     return s3_server.bucket()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, bucket: Bucket) -> Workbench:
+    return Workbench(tmp_path, bucket)
+
+
+@pytest.fixture(scope="session")
+def magika_model() -> bytes:
+    return (importlib.resources.files("magika") / "models/standard_v3_3/model.onnx").read_bytes()

@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,6 @@ from onnx import TensorProto, helper
 from support.builder_runs import Ended, Workbench, evaluation
 from support.evaluation_files import npz
 from support.onnx_models import FLOAT, constant, mlp, model, node, one, value
-from support.s3_servers import Bucket
-
-
-@pytest.fixture
-def bench(tmp_path: Path, bucket: Bucket) -> Workbench:
-    return Workbench(tmp_path, bucket)
 
 
 def endless() -> bytes:

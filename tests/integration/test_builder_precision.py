@@ -1,9 +1,7 @@
 """Lower precisions end to end: the real builder as a subprocess, a real classifier, real files, a real S3 server."""
 
-import importlib.resources
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +13,9 @@ from support.evaluation_files import npz
 from support.onnx_models import FLOAT, mlp, model, node, value, weight
 from support.precision_models import normal, rms
 from support.real_files import real_files
-from support.s3_servers import Bucket
 from support.tensorrt_models import profile
 
 CALIBRATED, EVALUATED = 300, 1000
-
-
-@pytest.fixture
-def bench(tmp_path: Path, bucket: Bucket) -> Workbench:
-    return Workbench(tmp_path, bucket)
-
-
-@pytest.fixture(scope="session")
-def magika_model() -> bytes:
-    return (importlib.resources.files("magika") / "models/standard_v3_3/model.onnx").read_bytes()
 
 
 def ordered(bench: Workbench, kind: Any, samples: int, *, rest: Any = "FP32", gate: bool = True) -> PrecisionRef:

@@ -1,8 +1,5 @@
 """The builder end to end: the real program as a subprocess, real models, real S3 servers."""
 
-import importlib.resources
-from pathlib import Path
-
 import numpy as np
 import onnx
 import onnxruntime
@@ -16,18 +13,7 @@ from support.evaluation_files import npz
 from support.onnx_models import FLOAT, constant, mlp, model, node, value, weight, with_external_data
 from support.real_files import real_files
 from support.s3_proxy import cut, flip, refuse, refuse_checksums, s3_proxy
-from support.s3_servers import Bucket
 from support.tensorrt_models import profile
-
-
-@pytest.fixture
-def bench(tmp_path: Path, bucket: Bucket) -> Workbench:
-    return Workbench(tmp_path, bucket)
-
-
-@pytest.fixture(scope="session")
-def magika_model() -> bytes:
-    return (importlib.resources.files("magika") / "models/standard_v3_3/model.onnx").read_bytes()
 
 
 def magika_profile(largest: int = 16) -> ShapeProfile:

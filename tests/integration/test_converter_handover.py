@@ -15,15 +15,9 @@ from enginery_store.reasons import Reason
 from enginery_store.requests import EXIT_CODES, Conversion, PrepareRequest, SourceFiles, TerminationMessage
 from support.builder_runs import Workbench
 from support.onnx_models import mlp, with_external_data
-from support.s3_servers import Bucket
 
 SAVED_MODEL = {"saved_model.pb": b"graph", "variables/variables.index": b"index", "variables/variables.data": b"data"}
 TOOLS = {"tensorflow-cpu": "2.21.0", "tf2onnx": "1.17.0"}
-
-
-@pytest.fixture
-def bench(tmp_path: Path, bucket: Bucket) -> Workbench:
-    return Workbench(tmp_path, bucket)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Every small ONNX source through the whole of `prepare`: reason, exit code, words, and what is in the store then."""
 
-from pathlib import Path
-
 import onnx
 import pytest
 from enginery_builder.wording import MESSAGE_LIMIT
@@ -11,15 +9,9 @@ from support.builder_runs import Workbench
 from support.case_runs import prepare, request_of
 from support.onnx_cases import CASES, Case
 from support.onnx_cases.case import MODEL_NAME
-from support.s3_servers import Bucket
 
 REFUSED = [case for case in CASES.values() if case.verdict == "reject"]
 TAKEN = [case for case in CASES.values() if case.verdict != "reject"]
-
-
-@pytest.fixture
-def bench(tmp_path: Path, bucket: Bucket) -> Workbench:
-    return Workbench(tmp_path, bucket)
 
 
 def outcome_of(bench: Workbench, request: PrepareRequest) -> Outcome:

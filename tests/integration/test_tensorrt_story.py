@@ -1,7 +1,6 @@
 """The builder end to end with TensorRT-RTX: prepared once, compiled for two kinds of GPU, without a GPU, real S3."""
 
 import importlib.resources
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +12,11 @@ from enginery_store.signing import verify
 from support.builder_runs import Workbench
 from support.onnx_models import mlp
 from support.s3_proxy import refuse, s3_proxy
-from support.s3_servers import Bucket
 from support.tensorrt_models import BATCHES, profile
 
 AMPERE = Target(accelerator="GPU", compute_capability="8.6", product="NVIDIA-A10")
 ADA = Target(accelerator="GPU", compute_capability="8.9", product="NVIDIA-L4")
 SLICE = Target(accelerator="MIG", compute_capability="9.0", product="NVIDIA-H200", mig_profile="1g.18gb")
-
-
-@pytest.fixture
-def bench(tmp_path: Path, bucket: Bucket) -> Workbench:
-    return Workbench(tmp_path, bucket)
 
 
 def for_gpu(bench: Workbench, prepared: str, profiles: list[ShapeProfile], target: Target, n: int) -> BuildRequest:
